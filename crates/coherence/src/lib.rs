@@ -1,0 +1,1 @@
+//! Who holds what on which file: opens, share modes, byte ranges, delete-pending. Pure; the clock is passed in.

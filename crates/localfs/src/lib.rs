@@ -1,0 +1,1 @@
+//! A Longshore backend over a POSIX directory.

@@ -1,0 +1,1 @@
+//! One SMB connection as a machine: bytes in, replies out.

@@ -1,0 +1,1 @@
+//! SMB 2/3 wire formats: MS-SMB2, MS-FSCC, SPNEGO, NTLMSSP and the DCERPC subset a file server needs. No I/O.

@@ -1,0 +1,1 @@
+//! Shards, sockets, buffers, pipes and the worker pool of the Longshore file server.

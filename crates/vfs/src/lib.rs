@@ -1,0 +1,26 @@
+//! The backend contract and the words it is written in.
+//!
+//! A [`Backend`] resolves names below its root, an open [`Node`] reads, writes and describes one object. The protocol
+//! servers call them and never see a file system; `localfs` implements them over a POSIX directory and `MemFs` in
+//! memory. This crate names no socket, no runtime and no wall clock.
+
+#![forbid(unsafe_code)]
+
+mod attr;
+mod backend;
+mod buf;
+mod error;
+mod exec;
+mod name;
+mod reply;
+
+pub use attr::{Attr, FileId, FileKind, FsStat, SetAttr, SetTime, Timestamp};
+pub use backend::{
+    Access, AccessMask, Backend, Capabilities, Cred, DirEntry, Disposition, Node, OpenHow, Opened, Rename, Sync, Wait,
+    WantKind,
+};
+pub use buf::{Buf, BufPool, Frame, PoolStats};
+pub use error::{VfsError, VfsResult};
+pub use exec::{Executor, Inline, offload};
+pub use name::{Name, NameError, Path};
+pub use reply::{PagePipe, Reply};
