@@ -1,1 +1,22 @@
-//! Shards, sockets, buffers, pipes and the worker pool of the Longshore file server.
+//! Everything between the operating system and a protocol's connection machine.
+//!
+//! A [`Server`] owns one thread for each shard, with a current-thread runtime and the connections it was given. A
+//! connection's driver fills a pooled buffer with one `recv`, hands every complete frame in it to the connection's
+//! [`Machine`], and sends all replies that are ready in one `sendmsg`. What may wait for a device runs on the
+//! [`Workers`]. No protocol is known here.
+
+mod counters;
+mod driver;
+mod intake;
+mod machine;
+mod outbox;
+mod pipe;
+mod server;
+mod sys;
+mod workers;
+
+pub use counters::{Counters, Totals};
+pub use machine::{Framing, Machine};
+pub use pipe::{PipePool, Pipes};
+pub use server::{Accepted, Limits, ListenOptions, MachineFactory, Server, ShardEnv};
+pub use workers::Workers;

@@ -1,0 +1,168 @@
+//! One connection's life: receive, let the machine work, send, until one side is done.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use crate::intake::{Intake, Refused, Taken};
+use crate::outbox::{Flushed, Outbox};
+use crate::server::ShardEnv;
+use crate::{Limits, Machine};
+
+/// Rounds of receive and send before other connections of the shard get their turn.
+const ROUNDS_PER_TURN: u32 = 8;
+
+/// What every connection of a server shares.
+pub struct Shared {
+    pub limits: Limits,
+    pub stopping: AtomicBool,
+    pub stop: tokio::sync::Notify,
+}
+
+pub struct Driver {
+    stream: TcpStream,
+    machine: Box<dyn Machine>,
+    intake: Intake,
+    outbox: Outbox,
+    env: ShardEnv,
+    shared: Arc<Shared>,
+    handshake: Option<Pin<Box<Sleep>>>,
+    peer_done: bool,
+}
+
+impl Driver {
+    pub fn new(stream: TcpStream, machine: Box<dyn Machine>, env: ShardEnv, shared: Arc<Shared>) -> Self {
+        let handshake = Some(Box::pin(tokio::time::sleep(shared.limits.handshake)));
+        let intake = Intake::new(env.pool.clone());
+        Self { stream, machine, intake, outbox: Outbox::default(), env, shared, handshake, peer_done: false }
+    }
+
+    /// Runs the connection to its end.
+    pub async fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let mut stop = std::pin::pin!(shared.stop.notified());
+        stop.as_mut().enable();
+        let why = poll_fn(|cx| {
+            // Registers this task to be woken at shutdown; the flag says whether it is time.
+            let _ = stop.as_mut().poll(cx);
+            self.turn(cx)
+        })
+        .await;
+        self.machine.closed(&why);
+    }
+
+    /// Works until nothing can go on. Ready with the reason when the connection is over.
+    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<String> {
+        if self.handshake_is_late(cx) {
+            return Poll::Ready("did not authenticate in time".into());
+        }
+        for _ in 0..ROUNDS_PER_TURN {
+            self.machine.poll(cx);
+            if let Err(error) = self.send(cx) {
+                return Poll::Ready(format!("cannot send: {error}"));
+            }
+            if let Some(why) = self.ended() {
+                return Poll::Ready(why);
+            }
+            if !self.wants_requests() {
+                return Poll::Pending;
+            }
+            match self.stream.poll_read_ready(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(format!("cannot receive: {error}")),
+                Poll::Ready(Ok(())) => match self.receive() {
+                    Ok(Ok(Taken::End)) => self.peer_done = true,
+                    Ok(Ok(Taken::Bytes { .. } | Taken::Nothing)) => {}
+                    Ok(Err(Refused(why))) => return Poll::Ready(format!("broken framing: {why}")),
+                    Err(error) => return Poll::Ready(format!("cannot receive: {error}")),
+                },
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn handshake_is_late(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(timer) = &mut self.handshake else { return false };
+        if self.machine.established() {
+            self.handshake = None;
+            return false;
+        }
+        timer.as_mut().poll(cx).is_ready()
+    }
+
+    /// Takes the ready replies and puts on the socket what it takes; when that is not all, the task is woken once it
+    /// takes more.
+    fn send(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while let Some(reply) = self.machine.next_reply() {
+            self.outbox.push(reply);
+        }
+        while self.outbox.queued_bytes() > 0 {
+            let Poll::Ready(ready) = self.stream.poll_write_ready(cx) else { return Ok(()) };
+            ready?;
+            let flushed = self.stream.try_io(Interest::WRITABLE, || {
+                match self.outbox.flush(self.stream.as_fd(), &self.env.counters)? {
+                    Flushed::All => Ok(()),
+                    Flushed::Blocked => Err(io::ErrorKind::WouldBlock.into()),
+                }
+            });
+            match flushed {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A peer that does not take its replies is not read from.
+    fn wants_requests(&self) -> bool {
+        !self.peer_done
+            && !self.shared.stopping.load(Relaxed)
+            && self.machine.ready()
+            && self.outbox.queued_bytes() < self.shared.limits.queued_reply_bytes
+    }
+
+    fn receive(&mut self) -> io::Result<Result<Taken, Refused>> {
+        let mut taken = Ok(Ok(Taken::Nothing));
+        let machine = std::cell::RefCell::new(&mut self.machine);
+        let tried = self.stream.try_io(Interest::READABLE, || {
+            taken = self.intake.receive(
+                self.stream.as_fd(),
+                &self.env.counters,
+                &mut |prefix| machine.borrow().framing(prefix),
+                &mut |frame, more| machine.borrow_mut().receive(frame, more),
+            );
+            // The socket was emptied: the next bytes raise a new event, and asking again now would only cost a call.
+            match &taken {
+                Ok(Ok(Taken::Nothing | Taken::Bytes { drained: true })) => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(()),
+            }
+        });
+        match tried {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => taken,
+        }
+    }
+
+    fn ended(&self) -> Option<String> {
+        if self.outbox.queued_bytes() > 0 {
+            return None;
+        }
+        if self.machine.finished() {
+            return Some("ended by the server".into());
+        }
+        if self.peer_done {
+            let cut = if self.intake.is_mid_frame() { " in the middle of a frame" } else { "" };
+            return Some(format!("closed by the client{cut}"));
+        }
+        (self.shared.stopping.load(Relaxed) && !self.machine.busy()).then(|| "the server stops".into())
+    }
+}

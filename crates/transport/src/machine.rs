@@ -1,0 +1,52 @@
+//! The contract between a connection's driver and a protocol.
+
+use std::task::Context;
+
+use vfs::{Frame, Reply};
+
+/// What the first bytes of a frame say about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// More bytes are needed to tell.
+    Unknown,
+    /// The frame has `len_bytes` in all, its prefix included. Bytes from `payload_at` on are best placed on a page
+    /// boundary when the frame gets a buffer of its own.
+    Known {
+        /// Length in all.
+        len_bytes: usize,
+        /// Where a large payload is expected to begin.
+        payload_at: usize,
+    },
+    /// The peer does not speak the protocol or announces more than it may: the connection ends.
+    Refuse(&'static str),
+}
+
+/// One connection of a protocol: frames in, replies out. It lives on one thread and never blocks it.
+pub trait Machine {
+    /// Looks at the bytes a frame begins with; at most its prefix is needed.
+    fn framing(&self, prefix: &[u8]) -> Framing;
+
+    /// Takes one complete frame. `more_behind` tells that further requests are waiting already.
+    fn receive(&mut self, frame: Frame, more_behind: bool);
+
+    /// Lets parked requests go on; called whenever the task was woken.
+    fn poll(&mut self, cx: &mut Context<'_>);
+
+    /// The next frame to send, in the order in which they are to leave.
+    fn next_reply(&mut self) -> Option<Reply>;
+
+    /// Whether it takes further requests now. While not, the driver reads nothing, so that the peer's window closes.
+    fn ready(&self) -> bool;
+
+    /// Whether requests are parked whose replies are owed.
+    fn busy(&self) -> bool;
+
+    /// Whether the connection is to end once all replies are sent.
+    fn finished(&self) -> bool;
+
+    /// Whether the peer has proved who it is. One that has not within the handshake limit is dropped.
+    fn established(&self) -> bool;
+
+    /// The connection is over, for whatever reason; called exactly once, last.
+    fn closed(&mut self, why: &str);
+}

@@ -1,0 +1,62 @@
+//! The system calls that no safe crate offers. Each is wrapped here in a safe function.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+const SYS_CACHESTAT: libc::c_long = 451;
+const PAGE_BYTES: u64 = 4096;
+
+#[repr(C)]
+struct CachestatRange {
+    off: u64,
+    len: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Cachestat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// Whether all pages of the range are in the page cache, so that moving them cannot wait for a device. An error where the
+/// kernel cannot tell (before 6.5).
+pub fn range_is_cached(file: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> io::Result<bool> {
+    if len_bytes == 0 {
+        return Ok(true);
+    }
+    let range = CachestatRange { off: offset_bytes, len: len_bytes };
+    let mut stat = Cachestat::default();
+    // SAFETY: both structures have the kernel's layout (include/uapi/linux/mman.h) and live through the call.
+    let result = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &range, &mut stat, 0) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let pages = (offset_bytes + len_bytes).div_ceil(PAGE_BYTES) - offset_bytes / PAGE_BYTES;
+    Ok(stat.cached >= pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_file_just_written_is_cached_and_its_hole_is_not() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 10_000]).unwrap();
+        file.set_len(1 << 20).unwrap();
+        match range_is_cached(file.as_fd(), 100, 9_000) {
+            Ok(cached) => assert!(cached),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOSYS)),
+        }
+        if let Ok(cached) = range_is_cached(file.as_fd(), 512 << 10, 4096) {
+            assert!(!cached);
+        }
+    }
+}
