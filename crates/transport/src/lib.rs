@@ -17,6 +17,6 @@ mod workers;
 
 pub use counters::{Counters, Totals};
 pub use machine::{Framing, Machine};
-pub use pipe::{PipePool, Pipes};
+pub use pipe::Pipes;
 pub use server::{Accepted, Limits, ListenOptions, MachineFactory, Server, ShardEnv};
 pub use workers::Workers;

@@ -124,10 +124,10 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    use vfs::Buf;
+    use vfs::{Buf, PipePool};
 
     use super::*;
-    use crate::{PipePool, Pipes};
+    use crate::Pipes;
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

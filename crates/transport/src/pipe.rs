@@ -6,15 +6,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
-use vfs::PagePipe;
+use vfs::{PagePipe, PipePool};
 
 use crate::sys;
-
-/// Where pipes come from. A seam, so that a machine under test has none and serves everything by copying.
-pub trait PipePool: Send + Sync {
-    /// An empty pipe that holds at least `len_bytes` at any alignment, or `None`: the copy path serves then.
-    fn pipe(&self, len_bytes: usize) -> Option<Box<dyn PagePipe>>;
-}
 
 /// Pipes of one size, kept for reuse.
 pub struct Pipes(Arc<Shared>);

@@ -23,4 +23,4 @@ pub use buf::{Buf, BufPool, Frame, PoolStats};
 pub use error::{VfsError, VfsResult};
 pub use exec::{Executor, Inline, offload};
 pub use name::{Name, NameError, Path};
-pub use reply::{PagePipe, Reply};
+pub use reply::{PagePipe, PipePool, Reply};

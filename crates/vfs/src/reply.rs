@@ -19,6 +19,12 @@ pub trait PagePipe: Send {
     fn drain(&mut self, socket: BorrowedFd<'_>, more_follows: bool) -> io::Result<usize>;
 }
 
+/// Where pipes come from. A seam, so that a machine under test has none and serves everything by copying.
+pub trait PipePool: Send + Sync {
+    /// An empty pipe that holds at least `len_bytes` at any alignment, or `None`: the copy path serves then.
+    fn pipe(&self, len_bytes: usize) -> Option<Box<dyn PagePipe>>;
+}
+
 /// One complete frame to send: `head`, then the pages, if any. It counts as sent only when all of it is on the socket.
 pub struct Reply {
     /// Framing, header and, unless pages follow, the body.
