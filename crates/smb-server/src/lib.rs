@@ -1,1 +1,31 @@
-//! One SMB connection as a machine: bytes in, replies out.
+//! The server's half of SMB 2 and 3: one connection as a machine that takes frames and gives replies.
+//!
+//! [`Server`] holds what connections share: configuration, sessions, the table of claims. [`Connection`] is one
+//! connection; whoever owns the socket hands it frames and sends its replies. Handlers are async functions polled once in
+//! place: one that need not wait is done in that poll, one that must is parked while the connection goes on. No socket,
+//! file system, runtime or wall clock is named here; a test joins a connection to a client in memory.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod connection;
+mod counters;
+mod credits;
+mod dispatch;
+mod env;
+mod failure;
+mod handlers;
+mod meta;
+mod open;
+mod reply;
+mod server;
+mod session;
+mod signing;
+mod slab;
+mod tree;
+
+pub use config::{Access, Config, Encryption, NamePatterns, Share, ShareOptions};
+pub use connection::Connection;
+pub use counters::{PathCounters, PathTotals};
+pub use env::{Clock, Env, Shard};
+pub use server::Server;

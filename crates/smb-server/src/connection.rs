@@ -1,0 +1,213 @@
+//! One connection: what it has negotiated, its sessions, its window of credits, and the requests it has parked.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures_channel::oneshot;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use smb_wire::crypto::PreauthHash;
+use vfs::{Frame, Reply};
+
+use crate::credits::Window;
+use crate::handlers::negotiate::Negotiated;
+use crate::handlers::session_setup::Login;
+use crate::server::Server;
+use crate::session::Channel;
+use crate::{PathCounters, Shard, dispatch};
+
+/// The direct-TCP prefix.
+const PREFIX_BYTES: usize = 4;
+/// The largest frame from a peer that has not logged in: a SESSION_SETUP with a large token.
+const MAX_GREETING_BYTES: usize = 64 << 10;
+/// What a frame may hold beside the largest transfer: headers of a compound, contexts, transform header.
+const MAX_OVERHEAD_BYTES: usize = 64 << 10;
+/// Requests of one connection that may be parked at a time. Each is bounded by its credits; this bounds what they hold.
+const MAX_PARKED: usize = 1024;
+/// Where a WRITE's data begin in a frame: prefix, header, fixed part.
+const WRITE_PAYLOAD_AT: usize = PREFIX_BYTES + 64 + 48;
+
+type Parked = Pin<Box<dyn Future<Output = ()>>>;
+
+/// One connection as a machine.
+pub struct Connection {
+    inner: Rc<Inner>,
+    parked: FuturesUnordered<Parked>,
+    waker: Waker,
+}
+
+/// The part that requests under way share.
+pub(crate) struct Inner {
+    pub server: Arc<Server>,
+    pub shard: Shard,
+    pub peer: SocketAddr,
+    pub local: SocketAddr,
+    pub state: RefCell<State>,
+    replies: RefCell<VecDeque<Reply>>,
+    finished: Cell<Option<&'static str>>,
+}
+
+/// What requests change.
+pub(crate) struct State {
+    pub negotiated: Option<Rc<Negotiated>>,
+    pub preauth: PreauthHash,
+    pub window: Window,
+    /// Sessions that may be used on this connection.
+    pub channels: HashMap<u64, Channel>,
+    /// Logins under way, by session id.
+    pub logins: HashMap<u64, Login>,
+    /// Requests that wait and can be cancelled, by message id and by async id.
+    pub waiting: Vec<Waiting>,
+    pub next_async_id: u64,
+}
+
+/// A request that waits.
+pub(crate) struct Waiting {
+    pub message_id: u64,
+    pub async_id: u64,
+    pub cancel: oneshot::Sender<()>,
+}
+
+impl Connection {
+    /// A connection from `peer`, nothing received yet.
+    pub fn new(server: Arc<Server>, shard: Shard, peer: SocketAddr, local: SocketAddr) -> Self {
+        let window = Window::new(server.config.load().max_credits);
+        let state = State {
+            negotiated: None,
+            preauth: PreauthHash::new(),
+            window,
+            channels: HashMap::new(),
+            logins: HashMap::new(),
+            waiting: Vec::new(),
+            next_async_id: 1,
+        };
+        let inner = Inner {
+            server,
+            shard,
+            peer,
+            local,
+            state: RefCell::new(state),
+            replies: RefCell::default(),
+            finished: Cell::new(None),
+        };
+        Self { inner: Rc::new(inner), parked: FuturesUnordered::new(), waker: Waker::noop().clone() }
+    }
+
+    /// How long the frame is that begins with `prefix`, prefix included, and where a large payload in it would begin;
+    /// `Ok(None)` when `prefix` is too short to tell. An error ends the connection.
+    pub fn framing(&self, prefix: &[u8]) -> Result<Option<(usize, usize)>, &'static str> {
+        let Some([kind, a, b, c]) = prefix.first_chunk::<PREFIX_BYTES>().copied() else { return Ok(None) };
+        if kind != 0 {
+            return Err("not direct TCP: a NetBIOS session message");
+        }
+        let len = u32::from_be_bytes([0, a, b, c]) as usize;
+        if len > self.max_frame_bytes() {
+            return Err("a frame longer than was negotiated");
+        }
+        Ok(Some((PREFIX_BYTES + len, WRITE_PAYLOAD_AT)))
+    }
+
+    fn max_frame_bytes(&self) -> usize {
+        if !self.is_established() {
+            return MAX_GREETING_BYTES;
+        }
+        let state = self.inner.state.borrow();
+        let largest = state.negotiated.as_ref().map_or(0, |n| n.max_transfer_bytes());
+        largest as usize + MAX_OVERHEAD_BYTES
+    }
+
+    /// Takes one complete frame. `more_behind`: further requests are waiting already.
+    pub fn receive(&mut self, frame: Frame, more_behind: bool) {
+        if self.inner.finished.get().is_some() {
+            return;
+        }
+        let Some(message) = frame.part(PREFIX_BYTES..frame.len()) else { return };
+        drop(frame);
+        let mut request: Parked = Box::pin(dispatch::frame(Rc::clone(&self.inner), message, more_behind));
+        match request.as_mut().poll(&mut Context::from_waker(&self.waker)) {
+            Poll::Ready(()) => {}
+            Poll::Pending => {
+                PathCounters::bump(&self.inner.shard.counters.parked, 1);
+                self.parked.push(request);
+            }
+        }
+    }
+
+    /// Lets parked requests go on.
+    pub fn poll(&mut self, cx: &mut Context<'_>) {
+        if !self.waker.will_wake(cx.waker()) {
+            self.waker = cx.waker().clone();
+        }
+        while let Poll::Ready(Some(())) = self.parked.poll_next_unpin(cx) {}
+    }
+
+    /// The next frame to send.
+    pub fn next_reply(&mut self) -> Option<Reply> {
+        self.inner.replies.borrow_mut().pop_front()
+    }
+
+    /// Whether it takes further requests now.
+    pub fn is_ready(&self) -> bool {
+        self.parked.len() < MAX_PARKED && self.inner.finished.get().is_none()
+    }
+
+    /// Whether requests are parked whose replies are owed. Those that wait for something that may never happen do not
+    /// count: they are cancelled when the connection ends.
+    pub fn is_busy(&self) -> bool {
+        self.parked.len() > self.inner.state.borrow().waiting.len()
+    }
+
+    /// Whether the connection is to end once its replies are sent, and why.
+    pub fn finished(&self) -> Option<&'static str> {
+        self.inner.finished.get()
+    }
+
+    /// Whether somebody has logged in.
+    pub fn is_established(&self) -> bool {
+        !self.inner.state.borrow().channels.is_empty()
+    }
+
+    /// The connection is over: its sessions end and their opens are closed.
+    pub fn closed(&mut self, why: &str) {
+        self.parked.clear();
+        let channels: Vec<_> = self.inner.state.borrow_mut().channels.drain().map(|(_, c)| c).collect();
+        for channel in channels {
+            tracing::info!(peer = %self.inner.peer, user = %channel.session.user().name, why, "session ended");
+            crate::handlers::session_setup::end_session(&self.inner, &channel.session);
+        }
+    }
+}
+
+impl Inner {
+    /// Queues a reply.
+    pub fn send(&self, reply: Reply) {
+        self.replies.borrow_mut().push_back(reply);
+    }
+
+    /// Ends the connection once what is queued is sent: the peer broke a rule for which the specification has no status.
+    pub fn disconnect(&self, why: &'static str) {
+        tracing::debug!(peer = %self.peer, why, "the connection is ended");
+        self.finished.set(Some(why));
+    }
+
+    /// What was negotiated.
+    pub fn negotiated(&self) -> Option<Rc<Negotiated>> {
+        self.state.borrow().negotiated.clone()
+    }
+
+    /// The session `id`, if it may be used here.
+    pub fn channel(&self, id: u64) -> Option<Channel> {
+        let ended = |c: &Channel| c.session.ended.load(std::sync::atomic::Ordering::Relaxed);
+        self.state.borrow().channels.get(&id).filter(|c| !ended(c)).cloned()
+    }
+
+    /// Runs `job` where it may wait.
+    pub async fn offload<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+        vfs::offload(&*self.shard.executor, job).await
+    }
+}

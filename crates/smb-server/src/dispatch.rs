@@ -1,0 +1,374 @@
+//! From a frame to its reply: decryption, the elements of a compound, signatures and credits, the table of commands, and
+//! the protection of what goes back (MS-SMB2 3.3.5.2, 3.3.4.1).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use smb_wire::NtStatus;
+use smb_wire::crypto::TransformHeader;
+use smb_wire::smb2::{Command, FileHandle, Flags, HEADER_BYTES, Header, ProtocolId};
+use vfs::{Frame, Reply};
+
+use crate::connection::Inner;
+use crate::failure::{Failure, Outcome};
+use crate::handlers;
+use crate::open::Open;
+use crate::reply::{ReplyWriter, Then};
+use crate::session::Channel;
+use crate::signing::{Arrival, Signature, any_signed, check_signatures};
+use crate::tree::Tree;
+
+/// Room a reply begins with unless the request says how much it will need.
+const SMALL_REPLY_BYTES: usize = 512;
+
+/// One request as its handler sees it.
+pub(crate) struct Request<'a> {
+    /// The connection.
+    pub conn: &'a Rc<Inner>,
+    /// Its header; ids of a related request are filled in.
+    pub header: Header,
+    /// The message from its header on.
+    pub message: Frame,
+    /// Its session here, once it has one.
+    pub channel: Option<Channel>,
+    /// Its tree connect, for commands that need one.
+    pub tree: Option<Arc<Tree>>,
+    /// The handle left by the request before, in a related compound.
+    pub previous_handle: Option<FileHandle>,
+    /// What its signature is worth.
+    pub signature: Signature,
+    /// How the frame arrived.
+    pub arrival: &'a Arrival,
+    /// The only request of its frame.
+    pub alone: bool,
+    /// The last request of its frame.
+    pub last: bool,
+    /// Further requests are waiting behind it.
+    pub more_behind: bool,
+}
+
+/// What a related request takes from the one before it (3.3.5.2.7.2).
+#[derive(Default)]
+struct Chain {
+    session_id: u64,
+    tree_id: u32,
+    handle: Option<FileHandle>,
+    /// The status of the request before, when it failed and what follows cannot go on.
+    failed: Option<NtStatus>,
+}
+
+/// Answers one frame. The frame is without its direct-TCP prefix.
+pub(crate) async fn frame(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
+    match ProtocolId::of(&frame) {
+        Some(ProtocolId::Smb2) => messages(&conn, frame, Arrival::default(), more_behind).await,
+        Some(ProtocolId::Transform) => sealed(&conn, frame, more_behind).await,
+        Some(ProtocolId::Smb1) => handlers::negotiate::smb1(&conn, &frame),
+        Some(ProtocolId::Compressed) => conn.disconnect("a compressed message where none was negotiated"),
+        None => conn.disconnect("not an SMB message"),
+    }
+}
+
+/// Opens an encrypted frame (3.3.5.2.1.1). One that cannot be opened ends the connection.
+async fn sealed(conn: &Rc<Inner>, frame: Frame, more_behind: bool) {
+    let session = TransformHeader::parse(&frame).ok().and_then(|h| conn.channel(h.session_id)).map(|c| c.session);
+    let Some(session) = session.filter(|s| s.seals.is_some()) else {
+        return conn.disconnect("an encrypted message of no session here");
+    };
+    let mut buf = frame.into_buf(&conn.shard.pool);
+    let opened = session.seals.as_ref().is_some_and(|s| s.from_client.open(&mut buf).is_ok());
+    if !opened {
+        return conn.disconnect("an encrypted message that does not open");
+    }
+    buf.trim_front(smb_wire::crypto::TRANSFORM_HEADER_LEN);
+    if ProtocolId::of(&buf) != Some(ProtocolId::Smb2) {
+        return conn.disconnect("no SMB2 message inside an encrypted one");
+    }
+    messages(conn, Frame::from(buf), Arrival { sealed_by: Some(session) }, more_behind).await;
+}
+
+/// Answers the messages of a frame one after the other, in one reply.
+async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_behind: bool) {
+    let signatures = if !arrival.is_sealed() && any_signed(&frame) {
+        let mut buf = frame.into_buf(&conn.shard.pool);
+        let signatures = check_signatures(conn, &mut buf);
+        frame = Frame::from(buf);
+        signatures
+    } else {
+        Vec::new()
+    };
+    let mut index = 0;
+    let mut out = ReplyWriter::new(&conn.shard.pool, handlers::reply_room(&frame).unwrap_or(SMALL_REPLY_BYTES));
+    let mut chain = Chain::default();
+    let mut seal = arrival.sealed_by.clone();
+    let mut at = 0;
+    loop {
+        let Some(rest) = frame.part(at..frame.len()) else { return };
+        let Ok(header) = Header::decode(&rest) else {
+            return conn.disconnect("a message without a whole header");
+        };
+        let next = header.next_command as usize;
+        if next != 0 && (!next.is_multiple_of(8) || next < HEADER_BYTES || next >= rest.len()) {
+            return conn.disconnect("a compound that does not add up");
+        }
+        if header.flags.contains(Flags::RESPONSE) {
+            return conn.disconnect("a response from a client");
+        }
+        let end = if next == 0 { rest.len() } else { next };
+        let Some(message) = rest.part(0..end) else { return };
+        if Command::from_u16(header.command) == Some(Command::Cancel) {
+            handlers::cancel(conn, &header);
+        } else {
+            if take_credits(conn, &header).is_err() {
+                return conn.disconnect("a message id that was not granted");
+            }
+            let request = Request {
+                conn,
+                header,
+                message,
+                channel: None,
+                tree: None,
+                previous_handle: None,
+                signature: signatures.get(index).copied().unwrap_or(Signature::Absent),
+                arrival: &arrival,
+                alone: at == 0 && next == 0,
+                last: next == 0,
+                more_behind: more_behind || next != 0,
+            };
+            answer(request, &mut chain, &mut out, &mut seal).await;
+        }
+        if next == 0 {
+            break;
+        }
+        at += next;
+        index += 1;
+    }
+    if !out.is_empty() {
+        let reply = finish(conn, out, seal.as_deref());
+        conn.send(reply);
+    }
+}
+
+fn take_credits(conn: &Inner, header: &Header) -> Result<(), crate::credits::OutOfWindow> {
+    let mut state = conn.state.borrow_mut();
+    let counts = state.negotiated.as_ref().is_some_and(|n| n.supports_multi_credit());
+    let charge = if counts { header.credit_charge } else { 1 };
+    state.window.consume(header.message_id, charge)
+}
+
+fn finish(conn: &Inner, out: ReplyWriter, seal: Option<&crate::session::Session>) -> Reply {
+    out.finish(seal, |then, bytes| {
+        let mut state = conn.state.borrow_mut();
+        match then {
+            Then::Send => {}
+            Then::HashConnection => state.preauth.update(bytes),
+            Then::HashSession(id) => {
+                if let Some(login) = state.logins.get_mut(&id) {
+                    login.preauth.update(bytes);
+                }
+            }
+        }
+    })
+}
+
+/// Answers one request: appends its response to `out`.
+async fn answer(
+    mut request: Request<'_>,
+    chain: &mut Chain,
+    out: &mut ReplyWriter,
+    seal: &mut Option<Arc<crate::session::Session>>,
+) {
+    crate::PathCounters::bump(&request.conn.shard.counters.requests, 1);
+    let related = request.header.flags.contains(Flags::RELATED);
+    let inherited = inherit(&mut request, chain, related, out.is_empty());
+    out.begin(&request.header.response(NtStatus::SUCCESS));
+    let prepared = inherited.and_then(|()| prepare(&mut request));
+    let outcome = match prepared {
+        Ok(command) => handle(command, &mut request, out).await,
+        Err(status) => Err(status.into()),
+    };
+    let status = match outcome {
+        Ok(status) => status,
+        Err(failure) => {
+            out.fail(&failure);
+            failure.status
+        }
+    };
+    let credits = request.conn.state.borrow_mut().window.grant(request.header.credits);
+    out.settle(status, credits);
+    protect(&request, out, seal);
+    *chain = Chain {
+        session_id: request.header.session_id,
+        tree_id: request.header.tree_id,
+        handle: request.previous_handle,
+        failed: status.is_error().then_some(status),
+    };
+}
+
+/// Fills in what a related request takes from the one before (3.3.5.2.7.2).
+fn inherit(request: &mut Request<'_>, chain: &Chain, related: bool, first: bool) -> Result<(), NtStatus> {
+    if !related {
+        return Ok(());
+    }
+    if first {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    request.header.session_id = chain.session_id;
+    request.header.tree_id = chain.tree_id;
+    request.previous_handle = chain.handle;
+    match chain.failed {
+        Some(status) if chain.handle.is_none() => Err(status),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that come before any command's own: session, signature, encryption, tree connect, credits.
+fn prepare(request: &mut Request<'_>) -> Result<Command, NtStatus> {
+    let command = Command::from_u16(request.header.command).ok_or(NtStatus::INVALID_PARAMETER)?;
+    let negotiated = request.conn.negotiated();
+    if command == Command::Negotiate {
+        return Ok(command);
+    }
+    let Some(negotiated) = negotiated else {
+        request.conn.disconnect("a request before NEGOTIATE");
+        return Err(NtStatus::INVALID_PARAMETER);
+    };
+    request.channel = request.conn.channel(request.header.session_id);
+    if let Some(session) = &request.arrival.sealed_by
+        && session.id != request.header.session_id
+    {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    require_signature(request, command)?;
+    if matches!(command, Command::SessionSetup | Command::Echo) {
+        return Ok(command);
+    }
+    let channel = request.channel.as_ref().ok_or(NtStatus::USER_SESSION_DELETED)?;
+    let needs_seal = channel.session.encrypt && negotiated.dialect.is_3();
+    if needs_seal && !request.arrival.is_sealed() {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    if needs_tree(command) {
+        let tree = channel.session.tree(request.header.tree_id).ok_or(NtStatus::NETWORK_NAME_DELETED)?;
+        if tree.encrypt && !request.arrival.is_sealed() {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        request.tree = Some(tree);
+    }
+    Ok(command)
+}
+
+/// 3.3.5.2.4.
+fn require_signature(request: &Request<'_>, command: Command) -> Result<(), NtStatus> {
+    let required = request.channel.as_ref().is_some_and(|c| c.signing.is_some() && c.session.signing_required);
+    match request.signature {
+        Signature::Bad => Err(NtStatus::ACCESS_DENIED),
+        // A SESSION_SETUP may renew a session whose keys the client has lost.
+        Signature::Absent if required && !request.arrival.is_sealed() && command != Command::SessionSetup => {
+            Err(NtStatus::ACCESS_DENIED)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn needs_tree(command: Command) -> bool {
+    !matches!(
+        command,
+        Command::Negotiate
+            | Command::SessionSetup
+            | Command::Logoff
+            | Command::TreeConnect
+            | Command::Echo
+            | Command::Cancel
+            | Command::OplockBreak
+    )
+}
+
+/// The commands, in the specification's order (3.3.5.4 to 3.3.5.22).
+async fn handle(command: Command, request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    match command {
+        Command::Negotiate => handlers::negotiate::smb2(request, out),
+        Command::SessionSetup => handlers::session_setup::session_setup(request, out),
+        Command::Logoff => handlers::session_setup::logoff(request, out),
+        Command::TreeConnect => handlers::tree_connect::tree_connect(request, out),
+        Command::TreeDisconnect => handlers::tree_connect::tree_disconnect(request, out),
+        Command::Create => handlers::create::create(request, out).await,
+        Command::Close => handlers::close::close(request, out).await,
+        Command::Flush => handlers::flush::flush(request, out).await,
+        Command::Read => handlers::read::read(request, out).await,
+        Command::Write => handlers::write::write(request, out).await,
+        Command::Lock => handlers::lock::lock(request, out),
+        Command::Ioctl => handlers::ioctl::ioctl(request, out).await,
+        Command::Cancel => Err(NtStatus::INVALID_PARAMETER.into()), // never answered: taken care of before
+        Command::Echo => handlers::echo(out),
+        Command::QueryDirectory => handlers::query_directory::query_directory(request, out).await,
+        Command::ChangeNotify => handlers::change_notify(request),
+        Command::QueryInfo => handlers::query_info::query_info(request, out).await,
+        Command::SetInfo => handlers::set_info::set_info(request, out).await,
+        Command::OplockBreak => handlers::oplock_break(request),
+    }
+}
+
+/// Decides how the response is signed and whether the frame is encrypted (3.3.4.1.1, 3.3.4.1.4).
+fn protect(request: &Request<'_>, out: &mut ReplyWriter, seal: &mut Option<Arc<crate::session::Session>>) {
+    // SESSION_SETUP may just have made the channel.
+    let channel = request.channel.clone().or_else(|| request.conn.channel(request.header.session_id));
+    let Some(channel) = channel else { return };
+    let is_setup = request.header.command == Command::SessionSetup as u16;
+    let tree_seals = request.tree.as_ref().is_some_and(|t| t.encrypt);
+    if seal.is_none() && !is_setup && channel.session.seals.is_some() && tree_seals {
+        *seal = Some(Arc::clone(&channel.session));
+    }
+    let asked = request.header.flags.contains(Flags::SIGNED) || channel.session.signing_required || is_setup;
+    if asked && seal.is_none() && let Some(key) = &channel.signing {
+        out.set_flags(Flags::SIGNED.bits());
+        if let Some(element) = out.current() {
+            element.sign = Some(Arc::clone(key));
+        }
+    }
+}
+
+impl Request<'_> {
+    /// Its session.
+    pub fn session(&self) -> Result<&Arc<crate::session::Session>, NtStatus> {
+        self.channel.as_ref().map(|c| &c.session).ok_or(NtStatus::USER_SESSION_DELETED)
+    }
+
+    /// Its tree connect.
+    pub fn tree(&self) -> Result<&Arc<Tree>, NtStatus> {
+        self.tree.as_ref().ok_or(NtStatus::NETWORK_NAME_DELETED)
+    }
+
+    /// The open that `handle` names, or the one before in a related compound.
+    pub fn open(&mut self, handle: FileHandle) -> Result<Arc<Open>, NtStatus> {
+        let handle = match (handle, self.previous_handle) {
+            (FileHandle::PREVIOUS, Some(previous)) => previous,
+            _ => handle,
+        };
+        let open = self.session()?.open(handle.volatile).filter(|o| o.handle.persistent == handle.persistent);
+        let open = open.filter(|o| o.tree.id == self.header.tree_id).ok_or(NtStatus::FILE_CLOSED)?;
+        self.previous_handle = Some(open.handle);
+        Ok(open)
+    }
+
+    /// Refuses a request that transfers more than its CreditCharge pays for (3.3.5.2.5).
+    pub fn check_charge(&self, payload_bytes: usize) -> Result<(), NtStatus> {
+        let Some(negotiated) = self.conn.negotiated() else { return Err(NtStatus::INVALID_PARAMETER) };
+        let charge = usize::from(self.header.credit_charge.max(1));
+        let paid = if negotiated.supports_multi_credit() { charge << 16 } else { 1 << 16 };
+        if payload_bytes <= paid { Ok(()) } else { Err(NtStatus::INVALID_PARAMETER) }
+    }
+
+    /// Whether its response will be signed or encrypted, so that its bytes must be in memory.
+    pub fn is_protected(&self) -> bool {
+        self.arrival.is_sealed()
+            || self.header.flags.contains(Flags::SIGNED)
+            || self.channel.as_ref().is_some_and(|c| c.session.signing_required || c.session.encrypt)
+            || self.tree.as_ref().is_some_and(|t| t.encrypt)
+    }
+}
+
+impl From<Failure> for NtStatus {
+    fn from(failure: Failure) -> Self {
+        failure.status
+    }
+}

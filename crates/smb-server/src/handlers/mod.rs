@@ -1,0 +1,77 @@
+//! One file for each command or family: a handler takes a request and appends its response's body.
+
+pub mod change_attributes;
+pub mod close;
+pub mod create;
+pub mod flush;
+pub mod ioctl;
+pub mod lock;
+pub mod negotiate;
+pub mod query_directory;
+pub mod query_info;
+pub mod read;
+pub mod rename;
+pub mod session_setup;
+pub mod set_info;
+pub mod tree_connect;
+pub mod write;
+
+use smb_wire::NtStatus;
+use smb_wire::smb2::{ChangeNotifyRequest, Command, Header, OplockBreak, QueryDirectoryRequest, ReadRequest, put_four};
+
+use crate::connection::Inner;
+use crate::dispatch::Request;
+use crate::failure::Outcome;
+use crate::reply::ReplyWriter;
+
+/// How much room the reply to `message` needs, where the request tells: so that a READ's data are put where they are sent
+/// from.
+pub fn reply_room(message: &[u8]) -> Option<usize> {
+    let header = Header::decode(message).ok()?;
+    let data = match Command::from_u16(header.command)? {
+        Command::Read => ReadRequest::decode(message).ok()?.len_bytes,
+        Command::QueryDirectory => QueryDirectoryRequest::decode(message).ok()?.output_bytes,
+        _ => return None,
+    };
+    // What one request can ask for at most is checked later; here a lie must not cost memory.
+    let paid = usize::from(header.credit_charge.max(1)) << 16;
+    Some((data as usize).min(paid) + 128)
+}
+
+/// ECHO (3.3.5.17).
+pub fn echo(out: &mut ReplyWriter) -> Outcome {
+    put_four(out);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// CANCEL (3.3.5.16): ends a request that waits. It is never answered itself.
+pub(crate) fn cancel(conn: &Inner, header: &Header) {
+    let mut state = conn.state.borrow_mut();
+    let is_target = |w: &crate::connection::Waiting| match header.async_id {
+        0 => w.message_id == header.message_id,
+        id => w.async_id == id,
+    };
+    if let Some(index) = state.waiting.iter().position(is_target) {
+        // The request may have ended meanwhile.
+        let _ = state.waiting.swap_remove(index).cancel.send(());
+    }
+}
+
+/// CHANGE_NOTIFY (3.3.5.19): a server that does not watch directories says so, and clients poll.
+pub(crate) fn change_notify(request: &mut Request<'_>) -> Outcome {
+    let notify = ChangeNotifyRequest::decode(&request.message)?;
+    let open = request.open(notify.handle)?;
+    if !open.file()?.is_directory() {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    Err(NtStatus::NOT_SUPPORTED.into())
+}
+
+/// OPLOCK_BREAK acknowledgement (3.3.5.22): no oplock or lease is granted, so none can be acknowledged.
+pub(crate) fn oplock_break(request: &mut Request<'_>) -> Outcome {
+    if let Ok(oplock) = OplockBreak::decode(&request.message) {
+        request.session()?.open(oplock.handle.volatile).ok_or(NtStatus::FILE_CLOSED)?;
+        return Err(NtStatus::INVALID_OPLOCK_PROTOCOL.into());
+    }
+    Err(NtStatus::OBJECT_NAME_NOT_FOUND.into())
+}

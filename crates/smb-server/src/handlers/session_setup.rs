@@ -1,0 +1,251 @@
+//! SESSION_SETUP and LOGOFF (MS-SMB2 3.3.5.5, 3.3.5.6).
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use auth::{Acceptor, AuthError, Authenticated, SessionKey, Step, Who};
+use smb_wire::NtStatus;
+use smb_wire::crypto::{Derivation, PreauthHash, SealingKey, SessionKeys, SigningKey};
+use smb_wire::smb2::{Dialect, SecurityMode, SessionFlags, SessionSetupRequest, SessionSetupResponse, put_four};
+use vfs::Cred;
+
+use crate::config::Encryption;
+use crate::connection::Inner;
+use crate::dispatch::Request;
+use crate::failure::Outcome;
+use crate::handlers::close;
+use crate::handlers::negotiate::Negotiated;
+use crate::open::Open;
+use crate::reply::{ReplyWriter, Then};
+use crate::session::{Channel, Seals, Session, User};
+use crate::{PathCounters, server::Server};
+
+/// The identity used where the process serves everything as itself or the system has no such user: `nobody`.
+const NOBODY: u32 = 65534;
+
+/// A login under way.
+pub struct Login {
+    acceptor: Acceptor,
+    /// The preauthentication hash so far.
+    pub preauth: PreauthHash,
+    /// An existing session logs in again.
+    renews: bool,
+}
+
+/// SESSION_SETUP.
+pub(crate) fn session_setup(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    let message = request.message.clone();
+    let setup = SessionSetupRequest::decode(&message)?;
+    let negotiated = request.conn.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
+    if setup.binding {
+        // Several channels are not offered: the capability is absent from NEGOTIATE (3.3.5.5).
+        let status = if negotiated.dialect.is_3() { NtStatus::REQUEST_NOT_ACCEPTED } else { NtStatus::INVALID_PARAMETER };
+        return Err(status.into());
+    }
+    let mut login = begin_or_continue(request)?;
+    login.preauth.update(&message);
+    let id = request.header.session_id;
+    out_session_id(request, out);
+    let users = request.conn.server.users.load_full();
+    match login.acceptor.step(setup.security_buffer, &***users) {
+        Ok(Step::Continue(token)) => {
+            request.conn.state.borrow_mut().logins.insert(id, login);
+            if let Some(element) = out.current() {
+                element.then = Then::HashSession(id);
+            }
+            SessionSetupResponse { flags: SessionFlags::empty(), security_buffer: &token }.put(out);
+            Ok(NtStatus::MORE_PROCESSING_REQUIRED)
+        }
+        Ok(Step::Done { who, session_key, token }) => {
+            let flags = establish(request, &negotiated, &setup, login, who, &session_key)?;
+            PathCounters::bump(&request.conn.shard.counters.logins, 1);
+            SessionSetupResponse { flags, security_buffer: &token }.put(out);
+            Ok(NtStatus::SUCCESS)
+        }
+        Err(error) => {
+            PathCounters::bump(&request.conn.shard.counters.failed_logins, 1);
+            tracing::info!(peer = %request.conn.peer, "login refused");
+            Err(match error {
+                AuthError::InvalidToken => NtStatus::INVALID_PARAMETER,
+                _ => NtStatus::LOGON_FAILURE,
+            }
+            .into())
+        }
+    }
+}
+
+/// Finds the login the request goes on with, or begins one (3.3.5.5, steps 3 and 4).
+fn begin_or_continue(request: &mut Request<'_>) -> Result<Login, NtStatus> {
+    let conn = request.conn;
+    let config = conn.server.config.load();
+    let id = request.header.session_id;
+    let mut state = conn.state.borrow_mut();
+    if id != 0
+        && let Some(login) = state.logins.remove(&id)
+    {
+        return Ok(login);
+    }
+    let renews = match id {
+        0 => false,
+        _ if request.channel.is_some() => true,
+        _ => return Err(NtStatus::USER_SESSION_DELETED),
+    };
+    if state.logins.len() + state.channels.len() >= config.max_sessions {
+        return Err(NtStatus::INSUFFICIENT_RESOURCES);
+    }
+    if !renews {
+        request.header.session_id = conn.server.new_session_id();
+    }
+    let env = &conn.server.env;
+    let acceptor = Acceptor::new(&config.ntlm, env.random_bytes(), env.filetime());
+    Ok(Login { acceptor, preauth: state.preauth.clone(), renews })
+}
+
+/// The response's header names the session, which may just have been made.
+fn out_session_id(request: &Request<'_>, out: &mut ReplyWriter) {
+    use smb_wire::codec::Put;
+    let at = out.start() + 40;
+    out.patch_bytes(at, &request.header.session_id.to_le_bytes());
+}
+
+/// The login succeeded: makes or renews the session (3.3.5.5.3).
+fn establish(
+    request: &mut Request<'_>,
+    negotiated: &Negotiated,
+    setup: &SessionSetupRequest<'_>,
+    login: Login,
+    who: Authenticated,
+    key: &SessionKey,
+) -> Result<SessionFlags, NtStatus> {
+    let conn = request.conn;
+    let user = identify(&conn.server, who);
+    let mut flags = SessionFlags::empty();
+    flags.set(SessionFlags::GUEST, user.guest);
+    flags.set(SessionFlags::NULL, user.anonymous);
+    if login.renews {
+        let channel = request.channel.as_ref().ok_or(NtStatus::USER_SESSION_DELETED)?;
+        *channel.session.user.lock() = Arc::new(user);
+        flags.set(SessionFlags::ENCRYPT_DATA, channel.session.encrypt);
+        return Ok(flags);
+    }
+    let channel = make_channel(request, negotiated, setup, &login, user, key)?;
+    flags.set(SessionFlags::ENCRYPT_DATA, channel.session.encrypt);
+    if setup.previous_session_id != 0 && setup.previous_session_id != channel.session.id {
+        end_previous(conn, setup.previous_session_id, &channel.session.user());
+    }
+    tracing::info!(
+        peer = %conn.peer,
+        user = %channel.session.user().name,
+        dialect = %negotiated.dialect,
+        signing = %signing_words(negotiated, &channel),
+        encryption = %if channel.session.encrypt { "required" } else if channel.session.seals.is_some() { "offered" } else { "none" },
+        "session"
+    );
+    conn.server.add_session(Arc::clone(&channel.session));
+    conn.state.borrow_mut().channels.insert(channel.session.id, channel.clone());
+    request.channel = Some(channel);
+    Ok(flags)
+}
+
+fn signing_words(negotiated: &Negotiated, channel: &Channel) -> String {
+    match &channel.signing {
+        None => "none".into(),
+        Some(_) if channel.session.signing_required => format!("required ({:?})", negotiated.signing),
+        Some(_) => format!("offered ({:?})", negotiated.signing),
+    }
+}
+
+fn make_channel(
+    request: &Request<'_>,
+    negotiated: &Negotiated,
+    setup: &SessionSetupRequest<'_>,
+    login: &Login,
+    user: User,
+    key: &SessionKey,
+) -> Result<Channel, NtStatus> {
+    let config = request.conn.server.config.load();
+    let derivation = match negotiated.dialect {
+        Dialect::V2_0_2 | Dialect::V2_1 => Derivation::Smb2,
+        Dialect::V3_0 | Dialect::V3_0_2 => Derivation::Smb30,
+        Dialect::V3_1_1 => Derivation::Smb311(&login.preauth),
+    };
+    let keyless = user.guest || user.anonymous;
+    let cipher = negotiated.cipher.filter(|_| !keyless);
+    let keys = SessionKeys::derive(derivation, &key.first_16(), key.full(), cipher);
+    let seals = match (cipher, &keys.client_to_server, &keys.server_to_client) {
+        (Some(cipher), Some(inward), Some(outward)) => Some(Seals {
+            from_client: SealingKey::new(cipher, inward.as_ref()).map_err(|_| NtStatus::INTERNAL_ERROR)?,
+            to_client: SealingKey::new(cipher, outward.as_ref()).map_err(|_| NtStatus::INTERNAL_ERROR)?,
+        }),
+        _ => None,
+    };
+    let encrypt = config.encryption == Encryption::Required;
+    if encrypt && seals.is_none() {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    let wants_signing = (setup.security_mode | negotiated.client_security_mode | negotiated.security_mode)
+        .contains(SecurityMode::SIGNING_REQUIRED);
+    if wants_signing && keyless && config.signing_required {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    let session = Session::new(
+        request.header.session_id,
+        negotiated.client_guid,
+        negotiated.dialect,
+        user,
+        wants_signing && !keyless,
+        encrypt,
+        seals,
+    );
+    let signing = (!keyless).then(|| Arc::new(SigningKey::new(negotiated.signing, &keys.signing)));
+    Ok(Channel { session: Arc::new(session), signing })
+}
+
+fn identify(server: &Server, who: Authenticated) -> User {
+    let (guest, anonymous) = (who.who == Who::Guest, who.who == Who::Anonymous);
+    let known = if anonymous || guest { None } else { (server.identities)(&who.name) };
+    let cred = known.unwrap_or_else(|| Cred { uid: NOBODY, gid: NOBODY, groups: Arc::from([]) });
+    User { name: who.name, cred, guest, anonymous }
+}
+
+/// The client lost a connection and says so: its old session ends, if it was the same user's (3.3.5.5.3).
+fn end_previous(conn: &Rc<Inner>, previous_id: u64, user: &User) {
+    let Some(previous) = conn.server.session(previous_id) else { return };
+    if previous.user().name.eq_ignore_ascii_case(&user.name) {
+        end_session(conn, &previous);
+    }
+}
+
+/// Ends a session and closes its opens where that may wait.
+pub(crate) fn end_session(conn: &Inner, session: &Arc<Session>) {
+    if session.ended.load(Relaxed) {
+        return;
+    }
+    conn.server.remove_session(session.id);
+    let opens = session.end();
+    if !opens.is_empty() {
+        let server = Arc::clone(&conn.server);
+        conn.shard.executor.run(Box::new(move || close_all(&server, opens)));
+    }
+}
+
+/// Closes opens, doing the deletions that are due. May wait.
+pub(crate) fn close_all(server: &Server, opens: Vec<Arc<Open>>) {
+    for open in opens {
+        if let Some(deletion) = close::release(server, &open) {
+            // The client is gone: nobody can be told that a deletion failed.
+            if let Err(error) = deletion.run() {
+                tracing::debug!(%error, "delete on close failed");
+            }
+        }
+    }
+}
+
+/// LOGOFF.
+pub(crate) fn logoff(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    let session = Arc::clone(request.session()?);
+    end_session(request.conn, &session);
+    put_four(out);
+    Ok(NtStatus::SUCCESS)
+}

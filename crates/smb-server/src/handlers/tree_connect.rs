@@ -1,0 +1,113 @@
+//! TREE_CONNECT and TREE_DISCONNECT (MS-SMB2 3.3.5.7, 3.3.5.8).
+
+use std::sync::Arc;
+
+use smb_wire::NtStatus;
+use smb_wire::fscc::AccessMask;
+use smb_wire::smb2::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse, put_four};
+
+use crate::dispatch::Request;
+use crate::failure::Outcome;
+use crate::reply::ReplyWriter;
+use crate::session::{Session, User};
+use crate::tree::{Target, Tree};
+use crate::{Config, Share};
+
+/// What a user who may only read can do at most: list, read, traverse, and look at attributes and security.
+const READ_ONLY: AccessMask = AccessMask::from_bits_retain(0x0012_00a9);
+
+/// TREE_CONNECT.
+pub(crate) fn tree_connect(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    let message = request.message.clone();
+    let connect = TreeConnectRequest::decode(&message)?;
+    let name = share_name(connect.path).ok_or(NtStatus::BAD_NETWORK_NAME)?;
+    let config = request.conn.server.config.load();
+    let session = Arc::clone(request.session()?);
+    let user = session.user();
+    let (target, writable, encrypt) = find(&config, &name, &user)?;
+    if encrypt && !request.arrival.is_sealed() && session.seals.is_none() {
+        // A share that must be encrypted, and a client that cannot (3.3.5.7).
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    let cred = match &target {
+        Target::Disk(share) => share.options.force_identity.clone().unwrap_or_else(|| user.cred.clone()),
+        Target::Pipes => user.cred.clone(),
+    };
+    let maximal_access = if writable { AccessMask::FILE_ALL } else { READ_ONLY };
+    let tree = add(&session, &config, |id| Tree { id, target, writable, cred, maximal_access, encrypt })?;
+    request.header.tree_id = tree.id;
+    set_tree_id(out, tree.id);
+    TreeConnectResponse {
+        share_type: if tree.share().is_some() { ShareType::Disk } else { ShareType::Pipe } as u8,
+        flags: share_flags(&tree),
+        capabilities: ShareCapabilities::empty(),
+        maximal_access: tree.maximal_access.bits(),
+    }
+    .put(out);
+    tracing::debug!(peer = %request.conn.peer, user = %user.name, share = %name, "tree connect");
+    Ok(NtStatus::SUCCESS)
+}
+
+/// TREE_DISCONNECT: the opens made through it are closed.
+pub(crate) fn tree_disconnect(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    let id = request.tree()?.id;
+    let session = Arc::clone(request.session()?);
+    session.trees.lock().remove_where(|t| t.id == id);
+    let opens = session.opens.lock().remove_where(|o| o.tree.id == id);
+    if !opens.is_empty() {
+        let server = Arc::clone(&request.conn.server);
+        let job = move || super::session_setup::close_all(&server, opens);
+        request.conn.shard.executor.run(Box::new(job));
+    }
+    put_four(out);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// The last part of `\\server\share`, in lower case.
+fn share_name(path: &[u8]) -> Option<String> {
+    let units: Vec<u16> = path.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect();
+    let path = String::from_utf16(&units).ok()?;
+    let name = path.strip_prefix("\\\\")?.split_once('\\')?.1;
+    (!name.is_empty() && name.len() <= 80 && !name.contains('\\')).then(|| name.to_lowercase())
+}
+
+fn find(config: &Config, name: &str, user: &User) -> Result<(Target, bool, bool), NtStatus> {
+    if name == "ipc$" {
+        return Ok((Target::Pipes, true, false));
+    }
+    let share: &Arc<Share> = config.shares.get(name).ok_or(NtStatus::BAD_NETWORK_NAME)?;
+    if user.anonymous || !share.admits(&user.name) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    Ok((Target::Disk(Arc::clone(share)), share.lets_write(&user.name), share.options.encryption_required))
+}
+
+fn add(session: &Session, config: &Config, make: impl FnOnce(u32) -> Tree) -> Result<Arc<Tree>, NtStatus> {
+    let mut trees = session.trees.lock();
+    if trees.len() >= config.max_trees {
+        return Err(NtStatus::INSUFFICIENT_RESOURCES);
+    }
+    let mut made = None;
+    trees.insert_with(|key| {
+        // 32 bits on the wire: the index in the low half, how often it was used in the high half.
+        let id = (key as u32 & 0xffff) | ((key >> 32) as u32) << 16;
+        let tree = Arc::new(make(id));
+        made = Some(Arc::clone(&tree));
+        tree
+    });
+    made.ok_or(NtStatus::INTERNAL_ERROR)
+}
+
+fn set_tree_id(out: &mut ReplyWriter, id: u32) {
+    use smb_wire::codec::Put;
+    let at = out.start() + 36;
+    out.patch_u32(at, id);
+}
+
+fn share_flags(tree: &Tree) -> ShareFlags {
+    match &tree.target {
+        Target::Pipes => ShareFlags::NO_CACHING,
+        Target::Disk(_) if tree.encrypt => ShareFlags::ENCRYPT_DATA,
+        Target::Disk(_) => ShareFlags::empty(),
+    }
+}

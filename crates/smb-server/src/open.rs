@@ -1,0 +1,120 @@
+//! An open: what a CREATE made and a CLOSE ends (MS-SMB2 3.3.1.10).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use coherence::OpenClaim;
+use parking_lot::Mutex;
+use smb_wire::NtStatus;
+use smb_wire::dcerpc::RpcPipe;
+use smb_wire::fscc::AccessMask;
+use smb_wire::smb2::{CreateOptions, FileHandle};
+use vfs::{Cred, Node, Path};
+
+use crate::Share;
+use crate::tree::Tree;
+
+/// One open.
+pub struct Open {
+    /// Its two ids.
+    pub handle: FileHandle,
+    /// The tree connect it was made through.
+    pub tree: Arc<Tree>,
+    /// Rights granted.
+    pub granted: AccessMask,
+    /// What it is an open of.
+    pub object: Object,
+}
+
+/// What can be opened.
+pub enum Object {
+    /// A file or directory.
+    File(FileOpen),
+    /// A named pipe of IPC$.
+    Pipe(Mutex<RpcPipe>),
+}
+
+/// An open of a file or directory.
+pub struct FileOpen {
+    /// The share.
+    pub share: Arc<Share>,
+    /// The object.
+    pub node: Arc<dyn Node>,
+    /// As whom.
+    pub cred: Cred,
+    /// Its claim on the file.
+    pub claim: OpenClaim,
+    /// How it was opened.
+    pub options: CreateOptions,
+    /// CurrentByteOffset, kept for clients that ask (FilePositionInformation).
+    pub position: AtomicU64,
+    /// Mode bits a client set (FileModeInformation).
+    pub mode: AtomicU64,
+    /// A directory's listing, once begun.
+    pub listing: Mutex<Option<Listing>>,
+    /// Set when the last write was slow: the next ones go to a worker.
+    pub slow: AtomicBool,
+}
+
+/// Where a directory listing stands (MS-SMB2 3.3.5.18).
+pub struct Listing {
+    /// The pattern, as it was given first.
+    pub pattern: Vec<u16>,
+    /// `.` and `..` are entries 0 and 1; after them the backend's cookies go on.
+    pub dots_given: u8,
+    /// The backend's cookie.
+    pub cookie: u64,
+    /// Whether anything was ever found.
+    pub found_any: bool,
+    /// Whether the end was reached.
+    pub ended: bool,
+}
+
+impl FileOpen {
+    /// An open of `node`.
+    pub fn new(share: Arc<Share>, node: Arc<dyn Node>, cred: Cred, claim: OpenClaim, options: CreateOptions) -> Self {
+        Self {
+            share,
+            node,
+            cred,
+            claim,
+            options,
+            position: AtomicU64::new(0),
+            mode: AtomicU64::new(0),
+            listing: Mutex::new(None),
+            slow: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the object is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.node.kind() == vfs::FileKind::Directory
+    }
+
+    /// Where the object is now.
+    pub fn path(&self) -> vfs::VfsResult<Path> {
+        self.share.backend.path_of(&*self.node)
+    }
+}
+
+impl Open {
+    /// The file; a pipe is an invalid device for file operations.
+    pub fn file(&self) -> Result<&FileOpen, NtStatus> {
+        match &self.object {
+            Object::File(file) => Ok(file),
+            Object::Pipe(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
+        }
+    }
+
+    /// Checks that the open was granted any of `rights`.
+    pub fn require_any(&self, rights: AccessMask) -> Result<(), NtStatus> {
+        if self.granted.intersects(rights) { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
+    }
+
+    /// Marks where the last transfer ended.
+    pub fn moved_to(&self, offset_bytes: u64) {
+        if let Object::File(file) = &self.object {
+            file.position.store(offset_bytes, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The reply to one frame, built in place: a pooled buffer with room in front for encryption and framing, and one
+//! response after the other behind it.
+
+use std::sync::Arc;
+
+use smb_wire::NtStatus;
+use smb_wire::codec::Put;
+use smb_wire::crypto::SigningKey;
+use smb_wire::smb2::{HEADER_BYTES, Header, put_error, put_error_data, set_next_command};
+use vfs::{Buf, BufPool, PagePipe, Reply};
+
+use crate::failure::Failure;
+use crate::session::Session;
+
+/// The direct-TCP prefix: a zero and 24 bits of length (MS-SMB2 2.1).
+const PREFIX_BYTES: usize = 4;
+const TRANSFORM_BYTES: usize = 52;
+const HEADROOM_BYTES: usize = PREFIX_BYTES + TRANSFORM_BYTES;
+
+/// What is to be done with a response's bytes once they are final.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Then {
+    /// Nothing.
+    Send,
+    /// They enter the connection's preauthentication hash.
+    HashConnection,
+    /// They enter the hash of this session under way.
+    HashSession(u64),
+}
+
+/// One response of the frame.
+pub struct Element {
+    start: usize,
+    /// With which key it is signed.
+    pub sign: Option<Arc<SigningKey>>,
+    /// What follows.
+    pub then: Then,
+}
+
+/// A frame of one or more responses.
+pub struct ReplyWriter {
+    pool: BufPool,
+    buf: Buf,
+    elements: Vec<Element>,
+    pages: Option<Box<dyn PagePipe>>,
+}
+
+impl ReplyWriter {
+    /// An empty frame with room for about `room_bytes`.
+    pub fn new(pool: &BufPool, room_bytes: usize) -> Self {
+        let mut buf = pool.get(HEADROOM_BYTES + room_bytes);
+        buf.reset(HEADROOM_BYTES);
+        Self { pool: pool.clone(), buf, elements: Vec::with_capacity(1), pages: None }
+    }
+
+    /// Whether no response was begun.
+    pub fn is_empty(&self) -> bool {
+        self.elements.is_empty()
+    }
+
+    /// Begins a response.
+    pub fn begin(&mut self, header: &Header) {
+        if let Some(last) = self.elements.last() {
+            let padding = (self.buf.len() - last.start).next_multiple_of(8) - (self.buf.len() - last.start);
+            self.put_zeros(padding);
+            let next = (self.buf.len() - last.start) as u32;
+            if let Some(message) = self.buf.get_mut(last.start..) {
+                set_next_command(message, next);
+            }
+        }
+        self.elements.push(Element { start: self.buf.len(), sign: None, then: Then::Send });
+        header.put(self);
+    }
+
+    /// Where the response under way has its header.
+    pub fn start(&self) -> usize {
+        self.elements.last().map_or(0, |e| e.start)
+    }
+
+    /// The response under way.
+    pub fn current(&mut self) -> Option<&mut Element> {
+        self.elements.last_mut()
+    }
+
+    /// Replaces the body of the response under way by that of an error.
+    pub fn fail(&mut self, failure: &Failure) {
+        self.pages = None;
+        self.buf.truncate(self.start() + HEADER_BYTES);
+        match failure.data.as_slice() {
+            [] => put_error(self),
+            data => put_error_data(data, self),
+        }
+    }
+
+    /// Writes status and credits into the header of the response under way.
+    pub fn settle(&mut self, status: NtStatus, credits: u16) {
+        let start = self.start();
+        self.patch_u32(start + 8, status.0);
+        self.patch_u16(start + 14, credits);
+    }
+
+    /// Sets bits in the flags of the response under way.
+    pub fn set_flags(&mut self, flags: u32) {
+        let at = self.start() + 16;
+        if let Some(field) = self.buf.get_mut(at..at + 4)
+            && let Ok(old) = <[u8; 4]>::try_from(&*field)
+        {
+            field.copy_from_slice(&(u32::from_le_bytes(old) | flags).to_le_bytes());
+        }
+    }
+
+    /// At least `len_bytes` of room behind what is written, to be filled directly and taken in with
+    /// [`ReplyWriter::advance`].
+    pub fn room(&mut self, len_bytes: usize) -> &mut [u8] {
+        self.pool.ensure_room(&mut self.buf, len_bytes);
+        self.buf.spare().get_mut(..len_bytes).unwrap_or_default()
+    }
+
+    /// Takes in `len_bytes` that were written to the room.
+    pub fn advance(&mut self, len_bytes: usize) {
+        self.buf.grow(len_bytes);
+    }
+
+    /// Lends the buffer to a worker that fills its room; [`ReplyWriter::give_back`] must follow.
+    pub fn lend(&mut self) -> Buf {
+        std::mem::replace(&mut self.buf, Buf::unpooled(0))
+    }
+
+    /// Takes the buffer back.
+    pub fn give_back(&mut self, buf: Buf) {
+        self.buf = buf;
+    }
+
+    /// The body's data follow as pages.
+    pub fn set_pages(&mut self, pages: Box<dyn PagePipe>) {
+        self.pages = Some(pages);
+    }
+
+    /// Signs, encrypts and frames. `done` is shown each response that asked for it, final but for encryption.
+    pub fn finish(mut self, seal: Option<&Session>, mut done: impl FnMut(Then, &[u8])) -> Reply {
+        let ends: Vec<usize> = (self.elements.iter().skip(1)).map(|e| e.start).chain([self.buf.len()]).collect();
+        for (element, end) in self.elements.iter().zip(ends) {
+            let Some(message) = self.buf.get_mut(element.start..end) else { continue };
+            if let Some(key) = &element.sign
+                && seal.is_none()
+            {
+                key.sign(message);
+            }
+            if element.then != Then::Send {
+                done(element.then, message);
+            }
+        }
+        if let Some(session) = seal
+            && let Some(seals) = &session.seals
+        {
+            self.buf.grow_front(TRANSFORM_BYTES);
+            seals.to_client.seal(&mut self.buf, session.id, session.next_nonce());
+        }
+        let len = self.buf.len() + self.pages.as_ref().map_or(0, |p| p.len_bytes());
+        self.buf.grow_front(PREFIX_BYTES);
+        if let Some(prefix) = self.buf.first_chunk_mut::<PREFIX_BYTES>() {
+            *prefix = (len as u32).to_be_bytes();
+        }
+        Reply { head: self.buf, pages: self.pages }
+    }
+}
+
+impl Put for ReplyWriter {
+    fn put_bytes(&mut self, bytes: &[u8]) {
+        self.pool.ensure_room(&mut self.buf, bytes.len());
+        self.buf.push(bytes);
+    }
+
+    fn put_zeros(&mut self, n: usize) {
+        self.room(n).fill(0);
+        self.advance(n);
+    }
+
+    fn len(&self) -> usize {
+        self.buf.len()
+    }
+
+    fn patch_bytes(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(field) = at.checked_add(bytes.len()).and_then(|end| self.buf.get_mut(at..end)) {
+            field.copy_from_slice(bytes);
+        }
+    }
+}

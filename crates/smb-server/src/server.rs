@@ -1,0 +1,94 @@
+//! What all connections share: settings, sessions, the table of claims, the users.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use arc_swap::ArcSwap;
+use auth::UserLookup;
+use coherence::Table;
+use parking_lot::Mutex;
+use vfs::Cred;
+
+use crate::session::Session;
+use crate::{Config, Env};
+
+/// Finds the file system's identity of a user who has logged in; `None` when the system has no such user.
+pub type IdentityLookup = Arc<dyn Fn(&str) -> Option<Cred> + Send + Sync>;
+
+/// The part of a server that outlives its connections.
+pub struct Server {
+    pub(crate) env: Env,
+    pub(crate) guid: [u8; 16],
+    pub(crate) started: u64,
+    pub(crate) config: ArcSwap<Config>,
+    pub(crate) users: ArcSwap<Arc<dyn UserLookup + Send + Sync>>,
+    pub(crate) identities: IdentityLookup,
+    pub(crate) table: Table,
+    sessions: Mutex<HashMap<u64, Arc<Session>>>,
+    next_persistent: AtomicU64,
+}
+
+impl Server {
+    /// A server with nothing connected.
+    pub fn new(
+        config: Config,
+        users: Arc<dyn UserLookup + Send + Sync>,
+        identities: IdentityLookup,
+        env: Env,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            guid: env.random_bytes(),
+            started: env.filetime(),
+            config: ArcSwap::from_pointee(config),
+            users: ArcSwap::from_pointee(users),
+            identities,
+            table: Table::new(),
+            sessions: Mutex::default(),
+            next_persistent: AtomicU64::new(1),
+            env,
+        })
+    }
+
+    /// Replaces the settings. Connections and tree connects that exist keep what they were given.
+    pub fn reload(&self, config: Config, users: Arc<dyn UserLookup + Send + Sync>) {
+        self.config.store(Arc::new(config));
+        self.users.store(Arc::new(users));
+    }
+
+    /// Sessions logged in now.
+    pub fn session_count(&self) -> usize {
+        self.sessions.lock().len()
+    }
+
+    /// Files open now, by any session.
+    pub fn open_count(&self) -> usize {
+        self.sessions.lock().values().map(|s| s.opens.lock().len()).sum()
+    }
+
+    pub(crate) fn next_persistent_id(&self) -> u64 {
+        self.next_persistent.fetch_add(1, Relaxed)
+    }
+
+    /// A session id nobody uses: hard to guess, never 0.
+    pub(crate) fn new_session_id(&self) -> u64 {
+        loop {
+            let id = u64::from_le_bytes(self.env.random_bytes()) & 0x7fff_ffff_ffff_ffff;
+            if id != 0 && !self.sessions.lock().contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    pub(crate) fn session(&self, id: u64) -> Option<Arc<Session>> {
+        self.sessions.lock().get(&id).cloned()
+    }
+
+    pub(crate) fn add_session(&self, session: Arc<Session>) {
+        self.sessions.lock().insert(session.id, session);
+    }
+
+    pub(crate) fn remove_session(&self, id: u64) -> Option<Arc<Session>> {
+        self.sessions.lock().remove(&id)
+    }
+}
