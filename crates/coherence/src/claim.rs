@@ -115,7 +115,8 @@ impl OpenClaim {
     }
 
     /// Asks before a change through this open; `Done` means go on. One atomic load while nobody holds a grant on the
-    /// file. Needed before writes, size changes and byte-range locks ([`Change::Write`]), renames, links and deletions.
+    /// file. Needed before writes, size changes and byte-range locks ([`Change::Write`]), renames, links and deletions;
+    /// after a write once more, since a reader's grant given meanwhile may cover the old data.
     pub fn prepare(&self, now: Instant, change: Change) -> Result<Outcome<()>, Denied> {
         if !self.file.flagged(GRANTED) {
             return Ok(Outcome::Done(()));

@@ -166,9 +166,9 @@ impl State {
         self.counts.remove(mode.0, mode.1);
         if momentary {
             self.momentary -= 1;
-            return;
+        } else {
+            self.opens -= 1;
         }
-        self.opens -= 1;
         if let Some(locks) = &mut self.locks {
             locks.release(crate::LockOwner::Open(open.0), cx.limits, cx.out);
         }

@@ -186,7 +186,7 @@ impl RangeSet {
 
 /// The last start that can overlap `offset..offset + len`; `None` when nothing can ({0, 0}).
 fn last_start(offset: u64, len: u64) -> Option<u64> {
-    u64::try_from(end(offset, len).checked_sub(1)?).ok()
+    end(offset, len).checked_sub(1).map(|last| u64::try_from(last).unwrap_or(u64::MAX))
 }
 
 fn conflict(offset: u64, held: &Held) -> LockConflict {
