@@ -371,3 +371,23 @@ impl Inner {
         if deadlines.first()?.0 > now { None } else { deadlines.pop_first() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AccessKinds, ShareKinds};
+
+    #[test]
+    fn an_entry_found_too_late_is_not_acted_on() {
+        let table = Table::new();
+        let id = FileId { dev: 1, ino: 2, generation: 3 };
+        let request = OpenRequest::new(id, AccessKinds::READ, ShareKinds::all());
+        let opened = table.open(Instant(0), &request).expect("let in").done().expect("not waiting");
+        let found = table.inner.find(id).expect("in the table");
+        drop(opened);
+        assert!(table.inner.find(id).is_none());
+        let late =
+            table.inner.act_on(Instant(0), &found, &mut Some(|state: &mut State, _: &mut Context<'_>| state.opens()));
+        assert_eq!(late, None);
+    }
+}

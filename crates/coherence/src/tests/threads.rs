@@ -59,6 +59,26 @@ fn a_deletion_falls_to_exactly_one_closer() {
 }
 
 #[test]
+fn an_open_that_shares_nothing_is_alone_while_entries_come_and_go() {
+    let table = Table::new();
+    let inside = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let (table, inside) = (&table, &inside);
+            scope.spawn(move || {
+                for _ in 0..50_000 {
+                    let Ok(claim) = open(table, R | W, ShareKinds::empty()) else { continue };
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    drop(claim);
+                }
+            });
+        }
+    });
+    assert_eq!(table.stats(), Stats::default());
+}
+
+#[test]
 fn an_exclusive_range_has_one_holder() {
     let table = Table::new();
     let inside = AtomicUsize::new(0);
