@@ -33,7 +33,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { locks_per_file: 1 << 20, waiters_per_file: 1 << 16, break_deadline_ms: 35_000 }
+        Self { locks_per_file: 1 << 16, waiters_per_file: 1 << 14, break_deadline_ms: 35_000 }
     }
 }
 
