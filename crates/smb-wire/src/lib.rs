@@ -3,4 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+pub mod fscc;
+pub mod name;
 pub mod status;

@@ -63,7 +63,7 @@ macro_rules! statuses {
 statuses! {
     SUCCESS = 0x0000_0000, "It worked.";
     WAIT_1 = 0x0000_0001, "The second object waited for was signalled.";
-    ABANDONED = 0x0000_0080, "The owner of the waited object ended.";
+    ABANDONED_WAIT_0 = 0x0000_0080, "The owner of the waited object ended.";
     USER_APC = 0x0000_00c0, "A user callback came first.";
     TIMEOUT = 0x0000_0102, "The time given ran out.";
     PENDING = 0x0000_0103, "The answer will come later.";
@@ -154,7 +154,7 @@ statuses! {
     PASSWORD_EXPIRED = 0xc000_0071, "The password is too old.";
     ACCOUNT_DISABLED = 0xc000_0072, "The account is disabled.";
     NONE_MAPPED = 0xc000_0073, "No name was translated.";
-    TOO_MANY_LUIDS = 0xc000_0074, "Too many identifiers were asked for.";
+    TOO_MANY_LUIDS_REQUESTED = 0xc000_0074, "Too many identifiers were asked for.";
     INVALID_ACL = 0xc000_0077, "The access list is not valid.";
     INVALID_SID = 0xc000_0078, "The security identifier is not valid.";
     INVALID_SECURITY_DESCR = 0xc000_0079, "The security descriptor is not valid.";
@@ -299,7 +299,6 @@ statuses! {
     FILE_NOT_ENCRYPTED = 0xc000_0291, "The file is not encrypted.";
     FILE_ENCRYPTED = 0xc000_0293, "The file is encrypted.";
     VOLUME_NOT_UPGRADED = 0xc000_029c, "The volume is too old for this.";
-    KDC_UNABLE_TO_REFER = 0xc000_02c9, "The key centre cannot refer.";
     OBJECTID_NOT_FOUND = 0xc000_02f0, "No file has the object id.";
     WRONG_CREDENTIAL_HANDLE = 0xc000_02f2, "The credential handle is wrong.";
     NOT_SUPPORTED_ON_SBS = 0xc000_0300, "Not supported on this edition.";
