@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+pub mod dcerpc;
 pub mod fscc;
 pub mod name;
 pub mod status;
