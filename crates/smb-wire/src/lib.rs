@@ -5,7 +5,13 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+pub mod crypto;
+pub mod dcerpc;
+pub mod fscc;
+pub mod name;
+pub mod ntlmssp;
 pub mod smb2;
+pub mod spnego;
 pub mod status;
 
 pub use status::NtStatus;
