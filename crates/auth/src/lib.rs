@@ -1,1 +1,21 @@
-//! Users, NTLMv2 verification and id mapping. Pure apart from the user database file.
+//! Who is at the other end: the user database, NTLM on both sides of a connection, SPNEGO around it, and which local
+//! identity a user acts under. `smb-server` and the client library call it. It takes challenges and the time from its
+//! caller, opens nothing but the user database and the system's own user lists, and must never print a secret.
+#![forbid(unsafe_code)]
+
+mod acceptor;
+mod hash;
+mod id_map;
+mod initiator;
+mod mechanism;
+mod ntlm;
+mod sid;
+mod user_db;
+
+pub use acceptor::{Acceptor, AcceptorConfig, Step};
+pub use hash::NtHash;
+pub use id_map::{IdMap, Identity, NssUsers, SystemUsers};
+pub use initiator::{InitStep, Initiator, InitiatorConfig, InitiatorSeed};
+pub use mechanism::{AuthError, Authenticated, MechStep, Mechanism, Outcome, SessionKey, UserLookup, Who};
+pub use sid::{Sid, SidDomain};
+pub use user_db::{User, UserDb, UserDbError};
