@@ -9,6 +9,7 @@
 mod attr;
 mod backend;
 mod buf;
+pub mod casefold;
 mod error;
 mod exec;
 mod name;
