@@ -12,6 +12,7 @@ mod buf;
 pub mod casefold;
 mod error;
 mod exec;
+pub mod memfs;
 mod name;
 mod reply;
 
