@@ -115,7 +115,7 @@ impl LocalFs {
             FileKind::Directory if how.access.contains(Access::READ) => OFlags::RDONLY | OFlags::DIRECTORY,
             _ => return Ok(self.opened(fd, attr, how.access, true, false)),
         };
-        let fd = self.root.reopen(fd, open | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(vfs_error)?;
+        let fd = self.root.reopen(fd.as_fd(), open | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(vfs_error)?;
         Ok(self.opened(fd, attr, how.access, false, false))
     }
 
@@ -168,7 +168,7 @@ impl LocalFs {
 
 /// The root stays open for everyone, to be listed too where the process may.
 fn root_node(root: &Arc<Root>, attr: &Attr) -> Result<LocalNode, Errno> {
-    match root.reopen(&root.fd, OFlags::RDONLY | OFlags::DIRECTORY) {
+    match root.reopen(root.fd.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY) {
         Ok(fd) => Ok(LocalNode::new(root, fd, attr, Access::READ, false)),
         Err(_) => {
             let fd = rustix::io::fcntl_dupfd_cloexec(root.fd.as_fd(), 0)?;

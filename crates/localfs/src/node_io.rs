@@ -132,7 +132,8 @@ impl LocalNode {
             self.root.identity.enter_own()?;
             return match self.kind {
                 FileKind::File | FileKind::Directory => {
-                    let opened = self.root.reopen(&self.fd, OFlags::RDONLY | OFlags::NONBLOCK).map_err(vfs_error)?;
+                    let opened =
+                        self.root.reopen(self.fd.as_fd(), OFlags::RDONLY | OFlags::NONBLOCK).map_err(vfs_error)?;
                     sync_fd(opened, how)
                 }
                 _ => Ok(()),

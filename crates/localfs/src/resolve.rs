@@ -158,7 +158,7 @@ impl Root {
     }
 
     /// Opens the very object `fd` is open on once more, with other flags.
-    pub fn reopen(&self, fd: impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+    pub fn reopen(&self, fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         openat(&self.procfs, DecInt::from_fd(fd), flags | OFlags::CLOEXEC, Mode::empty())
     }
 

@@ -10,6 +10,8 @@ mod attr;
 mod backend;
 mod buf;
 pub mod casefold;
+#[cfg(any(test, feature = "testing"))]
+pub mod contract;
 mod error;
 mod exec;
 pub mod memfs;

@@ -235,3 +235,17 @@ mod tests {
         assert_eq!(removed, Err(VfsError::ReadOnly));
     }
 }
+
+#[cfg(test)]
+mod contract {
+    use super::*;
+    use crate::Cred;
+    use crate::contract::World;
+
+    fn world() -> World {
+        let cred = Cred { uid: 0, gid: 0, groups: Arc::from([]) };
+        World { backend: MemFs::new(ManualClock::at_secs(1_700_000_000)), cred, keep: Box::new(()) }
+    }
+
+    crate::contract_tests!(world);
+}
