@@ -1,1 +1,18 @@
-//! A Longshore backend over a POSIX directory.
+//! A [`vfs::Backend`] over a POSIX directory. The server assembly makes one [`LocalFs`] per share and hands it to the
+//! protocol servers. It never resolves a name above its root, whatever the name or a symbolic link says, and it is one
+//! of the two crates that may use `unsafe`: only in `sys.rs`.
+
+mod access;
+mod errno;
+mod fs;
+mod identity;
+mod names;
+mod node;
+mod node_io;
+mod resolve;
+mod spell;
+mod stat;
+mod sys;
+
+pub use fs::{LocalFs, LocalFsOptions, OpenRootError};
+pub use identity::run_as_process;

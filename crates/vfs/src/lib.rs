@@ -9,9 +9,13 @@
 mod attr;
 mod backend;
 mod buf;
+pub mod casefold;
+#[cfg(any(test, feature = "testing"))]
+pub mod contract;
 pub mod dosattrib;
 mod error;
 mod exec;
+pub mod memfs;
 mod name;
 mod reply;
 
