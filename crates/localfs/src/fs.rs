@@ -14,7 +14,7 @@ use vfs::{
 };
 
 use crate::errno::vfs_error;
-use crate::identity::Identity;
+use crate::identity::{Identity, run_as_process};
 use crate::names::access_flags;
 use crate::node::LocalNode;
 use crate::resolve::Root;
@@ -73,13 +73,15 @@ pub struct LocalFs {
 }
 
 impl LocalFs {
-    /// Serves the directory `root`. The process needs `/proc`.
+    /// Serves the directory `root`. The process needs `/proc`. Leaves the calling thread with the process's identity.
     pub fn new(root: &std::path::Path, options: LocalFsOptions) -> Result<Arc<Self>, OpenRootError> {
         let failed = |path: &std::path::Path, errno: Errno| OpenRootError::Open {
             path: path.to_path_buf(),
             source: errno.into(),
         };
         let named = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // This thread may have worked for a user before.
+        run_as_process().map_err(|_| failed(root, Errno::PERM))?;
         let identity = Identity::new().ok_or(OpenRootError::Overprivileged)?;
         let fd = open(root, named, Mode::empty()).map_err(|e| failed(root, e))?;
         let procfs = std::path::Path::new("/proc/self/fd");
@@ -109,6 +111,14 @@ impl LocalFs {
     }
 
     fn open_existing(&self, dir: &LocalNode, path: &Path, how: &OpenHow, wait: Wait) -> VfsResult<Opened> {
+        match self.open_found(dir, path, how, wait) {
+            Err(VfsError::NotFound) => Err(self.root.why_missing(dir, path, wait)),
+            other => other,
+        }
+    }
+
+    /// Opens what is there; what is missing, the object or a directory on the way, is not found out.
+    fn open_found(&self, dir: &LocalNode, path: &Path, how: &OpenHow, wait: Wait) -> VfsResult<Opened> {
         if !how.access.is_empty()
             && self.root.devices_inert
             && let Some(opened) = self.open_directly(dir, path, how, wait)?
@@ -116,7 +126,7 @@ impl LocalFs {
             return Ok(opened);
         }
         let nofollow = if how.follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let fd = self.root.open_below(dir, path, OFlags::PATH | nofollow, wait)?;
+        let fd = self.root.look_below(dir, path, OFlags::PATH | nofollow, wait)?;
         let attr = stat::of_fd(&fd)?;
         wanted(&attr, how)?;
         let open = match attr.kind {
@@ -155,7 +165,7 @@ impl LocalFs {
 
     fn open_or_create(&self, dir: &LocalNode, path: &Path, how: &OpenHow, wait: Wait) -> VfsResult<Opened> {
         for _ in 0..OPEN_RETRIES {
-            match self.open_existing(dir, path, how, wait) {
+            match self.open_found(dir, path, how, wait) {
                 Err(VfsError::NotFound) => {}
                 other => return other,
             }

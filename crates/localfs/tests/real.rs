@@ -184,7 +184,12 @@ fn users_on_one_thread_stay_apart() {
     // Ownership is not given away.
     let give = SetAttr { uid: Some(2000), ..SetAttr::default() };
     assert_eq!(one.node.set_attr(&user(1000), &give), Err(VfsError::NotPermitted));
-    localfs::run_as_process().unwrap();
+    assert_eq!(open(&fs, &user(2000), "of1000", Access::READ).err(), Some(VfsError::AccessDenied));
+    set_mode(&dir.0, 0o700);
+    assert_eq!(open(&fs, &user(2000), "of1000", Access::empty()).err(), Some(VfsError::AccessDenied));
+    // Another share is opened as the process, whoever this thread worked for.
+    let again = dir.serve();
+    assert!(again.root().read_dir(0, &mut |_| true).is_ok());
     assert!(std::fs::read(dir.0.join("of1000")).is_ok());
 }
 
