@@ -36,11 +36,14 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Finds out whether the process may switch.
-    pub fn new() -> Self {
-        let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
-        let may = capabilities(None).is_ok_and(|sets| sets.effective.contains(needed));
-        Self { own: may.then(own_cred) }
+    /// Finds out whether the process may switch. `None` where it may but would not lose its power over files by it.
+    pub fn new() -> Option<Self> {
+        let has = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted | sets.effective);
+        let may = has.contains(CapabilitySet::SETUID | CapabilitySet::SETGID);
+        if may && !geteuid().is_root() && has.intersects(over_files()) {
+            return None;
+        }
+        Some(Self { own: may.then(own_cred) })
     }
 
     /// Whether calls run with the caller's rights.
@@ -65,6 +68,15 @@ impl Identity {
             Some(own) => switch(own),
         }
     }
+}
+
+/// The capabilities that pass over file permissions.
+fn over_files() -> CapabilitySet {
+    CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::DAC_READ_SEARCH
+        | CapabilitySet::FOWNER
+        | CapabilitySet::FSETID
 }
 
 /// Gives the calling thread back the identity of the process, group and supplementary groups included.
@@ -147,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_thread_becomes_who_is_asked_for_and_again_the_process() {
-        let identity = Identity::new();
+        let identity = Identity::new().unwrap();
         if !identity.switches() {
             return;
         }
@@ -175,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_id_that_cannot_exist_is_refused() {
-        let identity = Identity::new();
+        let identity = Identity::new().unwrap();
         if identity.switches() {
             let refused = std::thread::spawn(move || identity.enter(&cred(u32::MAX, 0, &[])));
             assert_eq!(refused.join().unwrap(), Err(VfsError::AccessDenied));
