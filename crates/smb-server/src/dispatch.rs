@@ -319,7 +319,10 @@ fn protect(request: &Request<'_>, out: &mut ReplyWriter, seal: &mut Option<Arc<c
         *seal = Some(Arc::clone(&channel.session));
     }
     let asked = request.header.flags.contains(Flags::SIGNED) || channel.session.signing_required || is_setup;
-    if asked && seal.is_none() && let Some(key) = &channel.signing {
+    if asked
+        && seal.is_none()
+        && let Some(key) = &channel.signing
+    {
         out.set_flags(Flags::SIGNED.bits());
         if let Some(element) = out.current() {
             element.sign = Some(Arc::clone(key));

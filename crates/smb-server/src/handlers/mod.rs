@@ -1,6 +1,5 @@
 //! One file for each command or family: a handler takes a request and appends its response's body.
 
-pub mod change_attributes;
 pub mod close;
 pub mod create;
 pub mod flush;
@@ -11,6 +10,7 @@ pub mod query_directory;
 pub mod query_info;
 pub mod read;
 pub mod rename;
+pub mod security;
 pub mod session_setup;
 pub mod set_info;
 pub mod tree_connect;
