@@ -100,7 +100,7 @@ fn begin_or_continue(request: &mut Request<'_>) -> Result<Login, NtStatus> {
     }
     let env = &conn.server.env;
     let acceptor = Acceptor::new(&config.ntlm, env.random_bytes(), env.filetime());
-    Ok(Login { acceptor, preauth: state.preauth.clone(), renews })
+    Ok(Login { acceptor, preauth: state.preauth, renews })
 }
 
 /// The response's header names the session, which may just have been made.
@@ -137,6 +137,7 @@ fn establish(
     }
     tracing::info!(
         peer = %conn.peer,
+        at = %conn.local,
         user = %channel.session.user().name,
         dialect = %negotiated.dialect,
         signing = %signing_words(negotiated, &channel),
@@ -190,15 +191,7 @@ fn make_channel(
     if wants_signing && keyless && config.signing_required {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    let session = Session::new(
-        request.header.session_id,
-        negotiated.client_guid,
-        negotiated.dialect,
-        user,
-        wants_signing && !keyless,
-        encrypt,
-        seals,
-    );
+    let session = Session::new(request.header.session_id, user, wants_signing && !keyless, encrypt, seals);
     let signing = (!keyless).then(|| Arc::new(SigningKey::new(negotiated.signing, &keys.signing)));
     Ok(Channel { session: Arc::new(session), signing })
 }

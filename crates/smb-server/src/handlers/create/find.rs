@@ -263,10 +263,7 @@ impl Search<'_> {
     }
 
     fn might_be_spelled_otherwise(&self, status: NtStatus) -> bool {
-        match status {
-            NtStatus::OBJECT_NAME_NOT_FOUND | NtStatus::OBJECT_PATH_NOT_FOUND => true,
-            _ => false,
-        }
+        matches!(status, NtStatus::OBJECT_NAME_NOT_FOUND | NtStatus::OBJECT_PATH_NOT_FOUND)
     }
 
     /// Nothing has exactly this name. Ignoring case something may; else it is made, where that is asked.
