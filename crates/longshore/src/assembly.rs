@@ -80,6 +80,10 @@ impl Machine for SmbMachine {
         self.0.is_ready()
     }
 
+    fn stalled(&self) -> bool {
+        self.0.is_stalled()
+    }
+
     fn busy(&self) -> bool {
         self.0.is_busy()
     }
