@@ -180,8 +180,9 @@ mod tests {
 
     #[test]
     fn serve_takes_directories_and_settings() {
-        let all = serve(&["/srv/a", "b=/srv/b", "--smb", "off", "--read-only", "--log-format", "json", "--shards", "3"])
-            .unwrap();
+        let all =
+            serve(&["/srv/a", "b=/srv/b", "--smb", "off", "--read-only", "--log-format", "json", "--shards", "3"])
+                .unwrap();
         assert_eq!(all.shares, ["/srv/a", "b=/srv/b"]);
         assert_eq!(all.smb.as_deref(), Some("off"));
         assert!(all.read_only && !all.public);

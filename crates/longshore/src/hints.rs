@@ -29,11 +29,8 @@ impl Hints<'_> {
             Some(password) => format!("Log in as {} with the password {password} (made for this run only).", self.user),
             None => format!("Log in as {}.", self.user),
         };
-        let reach = if self.host.is_loopback() {
-            " Only this machine can connect; --public lets others in."
-        } else {
-            ""
-        };
+        let reach =
+            if self.host.is_loopback() { " Only this machine can connect; --public lets others in." } else { "" };
         let _ = writeln!(text, "{login}{reach}\n");
         for (client, line) in [
             ("Windows", self.windows(share)),

@@ -47,7 +47,9 @@ fn public(bind: impl Fn(SocketAddr) -> io::Result<SocketAddr>) -> Result<SocketA
                 io::ErrorKind::AddrInUse => "another program has it",
                 _ => return Err(cannot_listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, SMB_PORT)), &error)),
             };
-            tracing::warn!("port {SMB_PORT} is not served: {why}; port {OTHER_PORT} is used, which Windows before 11 24H2 cannot reach");
+            tracing::warn!(
+                "port {SMB_PORT} is not served: {why}; port {OTHER_PORT} is used, which Windows before 11 24H2 cannot reach"
+            );
         }
     }
     everywhere(&bind, OTHER_PORT)

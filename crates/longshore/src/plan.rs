@@ -184,7 +184,8 @@ fn named(argument: &str) -> Result<(String, PathBuf), String> {
             last.ok_or_else(|| format!("{path} has no name for a share; give one: NAME={path}"))?.to_owned()
         }
     };
-    is_share_name(&name).map_err(|what| format!("`{name}` cannot be a share's name ({what}); give one: NAME={path}"))?;
+    is_share_name(&name)
+        .map_err(|what| format!("`{name}` cannot be a share's name ({what}); give one: NAME={path}"))?;
     Ok((name, found))
 }
 
@@ -293,9 +294,9 @@ fn act_as_owners(
     for share in shares.iter_mut().filter(|share| share.from_command_line) {
         let path = &share.settings.path;
         let owner = std::fs::metadata(path).and_then(|m| identities::owner(m.uid(), m.gid()));
-        share.force = Some(owner.map_err(|error| {
-            Failure::system(format!("cannot find the owner of {}: {error}", path.display()))
-        })?);
+        share.force = Some(
+            owner.map_err(|error| Failure::system(format!("cannot find the owner of {}: {error}", path.display())))?,
+        );
     }
     Ok(())
 }

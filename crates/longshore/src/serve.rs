@@ -12,7 +12,7 @@ use crate::cli::ServeArgs;
 use crate::config::{Config, LogFormat};
 use crate::failure::Failure;
 use crate::hints::Hints;
-use crate::listen::{Listen, reachable};
+use crate::listen::reachable;
 use crate::plan::{Plan, PlannedShare, RunUser};
 use crate::{logging, plan, status};
 
@@ -180,7 +180,7 @@ impl Running {
         if self.plan.listen != plan.listen || old.log != new.log || old.data_path != new.data_path {
             tracing::warn!("changes to listeners, logs and the data path take effect when the server is started again");
         }
-        if limits(old) != limits(new) {
+        if fixed_limits(old) != fixed_limits(new) {
             tracing::warn!("changes to the limits of connections take effect when the server is started again");
         }
         self.plan = plan;
@@ -192,8 +192,7 @@ impl Running {
     fn log_counts(&self) {
         let (transport, smb) = (self.transport.totals(), self.smb.totals());
         let counts: Vec<_> = transport.entries().chain(smb.entries()).map(|(k, v)| format!("{k}={v}")).collect();
-        let (connections, sessions, opens) =
-            (self.transport.open_connections(), self.smb.sessions(), self.smb.opens());
+        let (connections, sessions, opens) = (self.transport.open_connections(), self.smb.sessions(), self.smb.opens());
         tracing::info!(connections, sessions, opens, counts = counts.join(" "), "counters");
     }
 
@@ -244,4 +243,11 @@ fn limits(config: &Config) -> Limits {
         queued_reply_bytes: limits.queued_reply_bytes,
         pool_bytes_per_shard: limits.buffer_pool_bytes,
     }
+}
+
+/// The limits that a reload cannot change.
+fn fixed_limits(config: &Config) -> impl PartialEq {
+    let Limits { connections, connections_per_peer, handshake, queued_reply_bytes, pool_bytes_per_shard } =
+        limits(config);
+    (connections, connections_per_peer, handshake, queued_reply_bytes, pool_bytes_per_shard)
 }

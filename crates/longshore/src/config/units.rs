@@ -28,9 +28,9 @@ pub fn parse_listener(text: &str) -> Result<Listener, String> {
     if text.eq_ignore_ascii_case("off") {
         return Ok(Listener::Off);
     }
-    text.parse().map(Listener::At).map_err(|_| {
-        format!("`{text}` is no address and port; write 127.0.0.1:4450, [::1]:4450, 0.0.0.0:445 or off")
-    })
+    text.parse()
+        .map(Listener::At)
+        .map_err(|_| format!("`{text}` is no address and port; write 127.0.0.1:4450, [::1]:4450, 0.0.0.0:445 or off"))
 }
 
 /// Whether a share can be called that.
@@ -73,9 +73,7 @@ pub(super) fn words(value: &DeValue<'_>) -> Result<Vec<String>, String> {
 }
 
 /// A number from `least` on.
-pub(super) fn count<T: TryFrom<u64> + PartialOrd + Debug>(
-    least: T,
-) -> impl FnOnce(&DeValue<'_>) -> Result<T, String> {
+pub(super) fn count<T: TryFrom<u64> + PartialOrd + Debug>(least: T) -> impl FnOnce(&DeValue<'_>) -> Result<T, String> {
     move |value| {
         let number = value.as_integer().and_then(|i| i128::from_str_radix(i.as_str(), i.radix()).ok());
         let number = number.ok_or_else(|| expected("a number", value))?;
@@ -191,7 +189,9 @@ fn listed<T>(choices: &[(&'static str, T)]) -> String {
 pub(super) fn listeners(value: &DeValue<'_>) -> Result<Vec<SocketAddr>, String> {
     let texts = match value.as_str() {
         Some(text) => vec![text.to_owned()],
-        None => words(value).map_err(|_| expected("an address such as \"127.0.0.1:4450\", or a list of them", value))?,
+        None => {
+            words(value).map_err(|_| expected("an address such as \"127.0.0.1:4450\", or a list of them", value))?
+        }
     };
     let parsed = texts.iter().map(|text| parse_listener(text)).collect::<Result<Vec<_>, _>>()?;
     if parsed.len() > 1 && parsed.contains(&Listener::Off) {
