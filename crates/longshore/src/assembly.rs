@@ -40,7 +40,7 @@ impl Smb {
         let identities = Arc::new(ArcSwap::new(Arc::clone(&plan.identities)));
         let asked = Arc::clone(&identities);
         let lookup = Arc::new(move |name: &str| asked.load().of_login(name).map(cred));
-        let server = Server::new(settings(plan, &volumes), Arc::clone(&plan.users) as _, lookup, env()?);
+        let server = Server::new(settings(plan, &volumes)?, Arc::clone(&plan.users) as _, lookup, env()?);
         let counters = (0..shards.max(1)).map(|_| Arc::default()).collect();
         Ok(Self { server, identities, volumes, counters, cores })
     }
@@ -59,8 +59,9 @@ impl Smb {
     /// Takes up another plan. On an error, the old one stays.
     pub fn reload(&mut self, plan: &Plan) -> Result<(), Failure> {
         let volumes = self.volumes.for_shares(&plan.shares)?;
+        let settings = settings(plan, &volumes)?;
         self.identities.store(Arc::clone(&plan.identities));
-        self.server.reload(settings(plan, &volumes), Arc::clone(&plan.users) as _);
+        self.server.reload(settings, Arc::clone(&plan.users) as _);
         self.volumes = volumes;
         Ok(())
     }
@@ -174,11 +175,11 @@ impl Clock for SystemClock {
     }
 }
 
-fn settings(plan: &Plan, volumes: &Volumes) -> Config {
+fn settings(plan: &Plan, volumes: &Volumes) -> Result<Config, Failure> {
     let config::Config { server, limits, data_path, .. } = &plan.config;
     let name = server.name.clone().unwrap_or_else(machine_name);
-    Config {
-        shares: plan.shares.iter().filter_map(|share| entry(share, volumes)).collect(),
+    Ok(Config {
+        shares: plan.shares.iter().map(|share| entry(share, volumes)).collect::<Result<_, _>>()?,
         min_dialect: server.min_dialect,
         max_dialect: server.max_dialect,
         signing_required: server.signing_required,
@@ -200,7 +201,7 @@ fn settings(plan: &Plan, volumes: &Volumes) -> Config {
         worker_write_bytes: data_path.worker_write_bytes,
         ntlm: ntlm(&name, server),
         server_name: name,
-    }
+    })
 }
 
 fn ntlm(name: &str, server: &config::Server) -> AcceptorConfig {
@@ -230,16 +231,20 @@ fn machine_name() -> String {
     }
 }
 
-fn entry(share: &PlannedShare, volumes: &Volumes) -> Option<(String, Arc<Share>)> {
+fn entry(share: &PlannedShare, volumes: &Volumes) -> Result<(String, Arc<Share>), Failure> {
     let name = &share.settings.name;
-    let backend = Arc::clone(volumes.get(name)?) as Arc<dyn Backend>;
-    Some((name.to_lowercase(), Arc::new(Share::new(name.as_str(), backend, options(share)))))
+    let volume = volumes.get(name).ok_or_else(|| Failure::system(format!("share {name} is not open")))?;
+    let backend = Arc::clone(volume) as Arc<dyn Backend>;
+    Ok((name.to_lowercase(), Arc::new(Share::new(name.as_str(), backend, options(share)?))))
 }
 
-fn options(share: &PlannedShare) -> ShareOptions {
+fn options(share: &PlannedShare) -> Result<ShareOptions, Failure> {
     let settings = &share.settings;
-    let patterns = |list: &[String]| NamePatterns::new(list.iter().map(String::as_str));
-    ShareOptions {
+    let patterns = |list: &[String]| {
+        let wrong = |pattern| Failure::usage(format!("share {}: `{pattern}` is no pattern", settings.name));
+        NamePatterns::new(list.iter().map(String::as_str)).map_err(wrong)
+    };
+    Ok(ShareOptions {
         comment: settings.comment.clone(),
         read_only: settings.read_only,
         hidden: settings.hidden,
@@ -253,10 +258,10 @@ fn options(share: &PlannedShare) -> ShareOptions {
         force_identity: share.force.clone().map(cred),
         create_mask: settings.create_mask,
         directory_mask: settings.directory_mask,
-        veto: patterns(&settings.veto),
-        hide: patterns(&settings.hide),
+        veto: patterns(&settings.veto)?,
+        hide: patterns(&settings.hide)?,
         hide_dot_files: settings.hide_dot_files,
-    }
+    })
 }
 
 fn cred(identity: Identity) -> Cred {

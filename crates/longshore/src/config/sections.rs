@@ -9,7 +9,8 @@ use toml::de::DeTable;
 
 use super::table::{Found, Journal, Section};
 use super::units::{
-    count, count_or_auto, flag, is_share_name, listeners, mode, one_of, size, size_or_off, some_of, text, word, words,
+    count, count_or_auto, flag, is_share_name, listeners, mode, one_of, patterns, size, size_or_off, some_of, text,
+    word, words,
 };
 use super::{Config, DataPath, Encryption, Limits, Log, LogFormat, Problem, Server, Share};
 
@@ -174,8 +175,8 @@ fn share(mut section: Section<'_, '_>, share: &mut Share, directory: &Path) {
     section.set("force_group", &mut share.force_group, |v| word(v).map(Some));
     section.set("create_mask", &mut share.create_mask, mode);
     section.set("directory_mask", &mut share.directory_mask, mode);
-    section.set("veto", &mut share.veto, words);
-    section.set("hide", &mut share.hide, words);
+    section.set("veto", &mut share.veto, patterns);
+    section.set("hide", &mut share.hide, patterns);
     section.set("hide_dot_files", &mut share.hide_dot_files, flag);
     section.set("case_sensitive", &mut share.case_sensitive, flag);
     section.set("encryption", &mut share.encryption_required, one_of(&REQUIRED));

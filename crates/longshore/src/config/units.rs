@@ -4,6 +4,8 @@
 use std::fmt::Debug;
 use std::net::SocketAddr;
 
+use smb_wire::fscc::Pattern;
+use smb_wire::name::utf16le;
 use toml::de::DeValue;
 
 use super::table::nearest;
@@ -70,6 +72,15 @@ pub(super) fn flag(value: &DeValue<'_>) -> Result<bool, String> {
 pub(super) fn words(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     let array = value.as_array().ok_or_else(|| expected("a list such as [\"anna\", \"@staff\"]", value))?;
     array.iter().map(|item| word(item.get_ref())).collect()
+}
+
+/// A list of patterns for names of files.
+pub(super) fn patterns(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let patterns = words(value)?;
+    match patterns.iter().find(|text| Pattern::new(&utf16le(text)).is_err()) {
+        Some(wrong) => Err(format!("`{wrong}` is no pattern for a file's name: it must be short and without \\ and /")),
+        None => Ok(patterns),
+    }
 }
 
 /// A number from `least` on.
