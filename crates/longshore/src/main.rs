@@ -18,6 +18,7 @@ mod status;
 mod user_command;
 mod volumes;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -29,7 +30,9 @@ fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            failure.lines().for_each(|line| eprintln!("longshore: {line}"));
+            // Nobody may be listening any more; the exit code still tells.
+            let mut out = std::io::stderr().lock();
+            failure.lines().for_each(|line| drop(writeln!(out, "longshore: {line}")));
             ExitCode::from(failure.code())
         }
     }

@@ -1,6 +1,6 @@
 //! `longshore serve`: starts the shards, listens, says what is served, and then waits for signals until one ends it.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -79,6 +79,8 @@ struct Running {
     smb: Smb,
     plan: Plan,
     addresses: Vec<std::net::SocketAddr>,
+    /// Standard output was a terminal at the start.
+    on_terminal: bool,
 }
 
 impl Running {
@@ -92,7 +94,7 @@ impl Running {
             .map_err(|error| Failure::system(format!("cannot start the server's threads: {error}")))?;
         let options = ListenOptions { congestion: path.congestion_control.clone() };
         let addresses = plan.listen.bind(|address| transport.listen(address, &options, smb.factory()))?;
-        Ok(Self { transport, smb, plan, addresses })
+        Ok(Self { transport, smb, plan, addresses, on_terminal: io::stdout().is_terminal() })
     }
 
     /// Says what is served where, how to mount it, and, last, that it is ready.
@@ -161,6 +163,8 @@ impl Running {
             match signals.next().await {
                 Told::Stop => return,
                 Told::Count => self.log_counts(),
+                // The terminal it was started from has been closed.
+                Told::Reload if self.on_terminal && !io::stdout().is_terminal() => return,
                 Told::Reload => {
                     status::reloading();
                     if let Err(failure) = self.reload(arguments, run_user) {
@@ -226,11 +230,12 @@ const FORCED: u8 = 1;
 
 fn access(share: &PlannedShare) -> &'static str {
     let settings = &share.settings;
-    match (settings.read_only, settings.users.is_empty() && settings.writers.is_empty()) {
+    let lists = [&settings.users, &settings.read_only_users, &settings.writers];
+    match (settings.read_only, lists.iter().all(|list| list.is_empty())) {
         (true, true) => "read-only",
-        (true, false) => "read-only, some users",
+        (true, false) => "read-only, by user",
         (false, true) => "read and write",
-        (false, false) => "read and write, some users",
+        (false, false) => "read and write, by user",
     }
 }
 

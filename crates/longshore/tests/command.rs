@@ -52,19 +52,18 @@ impl Server {
     /// Starts it and waits until it says that it is ready.
     fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut said = String::new();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut server = Self { child, out, said: String::new(), address: SocketAddr::from(([0; 4], 0)) };
         loop {
             let mut line = String::new();
-            if out.read_line(&mut line).unwrap() == 0 {
-                let mut errors = String::new();
-                child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-                panic!("it ended before it was ready: {said}{errors}");
+            if server.out.read_line(&mut line).unwrap() == 0 {
+                let said = std::mem::take(&mut server.said);
+                panic!("it ended before it was ready: {said}{:?}", server.end());
             }
-            said.push_str(&line);
+            server.said.push_str(&line);
             if let Some((_, address)) = line.trim_end().split_once("ready on ") {
-                let address = address.parse().unwrap();
-                return Self { child, out, said, address };
+                server.address = address.parse().unwrap();
+                return server;
             }
         }
     }
@@ -74,7 +73,7 @@ impl Server {
     }
 
     /// The exit code, and what it said on standard error.
-    fn end(mut self) -> (Option<i32>, String) {
+    fn end(&mut self) -> (Option<i32>, String) {
         let deadline = Instant::now() + Duration::from_secs(20);
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -109,7 +108,7 @@ fn serve(home: &Path, more: &[&str]) -> Command {
 #[test]
 fn it_says_when_and_where_it_is_ready_and_ends_cleanly() {
     let (home, docs) = home_with_share();
-    let server = Server::start(serve(home.path(), &[&docs]));
+    let mut server = Server::start(serve(home.path(), &[&docs]));
     assert_ne!(server.address.port(), 0);
     assert!(server.said.contains("longshore: serving docs over SMB 2/3, ready on 127.0.0.1:"), "{}", server.said);
     for line in ["net use Z: ", "open 'smb://", "mount -t cifs //127.0.0.1/docs", "smbclient -p "] {
@@ -126,7 +125,7 @@ fn it_says_when_and_where_it_is_ready_and_ends_cleanly() {
 #[test]
 fn the_password_of_a_run_is_shown_and_not_logged_and_one_of_ones_own_is_not_shown() {
     let (home, docs) = home_with_share();
-    let server = Server::start(serve(home.path(), &[&docs, "--log-level", "trace"]));
+    let mut server = Server::start(serve(home.path(), &[&docs, "--log-level", "trace"]));
     let (_, after) = server.said.split_once("with the password ").unwrap();
     let password = after.split(' ').next().unwrap().to_owned();
     assert_eq!(password.len(), 23);
@@ -264,7 +263,7 @@ fn a_reload_takes_up_shares_and_a_bad_one_changes_nothing() {
     };
     let mut command = longshore(home.path(), &["serve", "--smb", "127.0.0.1:0", "--config", &path]);
     command.env("NOTIFY_SOCKET", &socket);
-    let server = Server::start(command);
+    let mut server = Server::start(command);
     assert_eq!(told().trim(), "READY=1");
     let connection = TcpStream::connect(server.address).unwrap();
 
@@ -295,7 +294,7 @@ fn a_second_signal_does_not_wait() {
     let file = home.path().join("c.toml");
     let text = format!("[server]\nusers = \"users\"\n[limits]\nstop_seconds = 600\n[share.docs]\npath = \"{docs}\"\n");
     std::fs::write(&file, text).unwrap();
-    let server = Server::start(longshore(
+    let mut server = Server::start(longshore(
         home.path(),
         &["serve", "--smb", "127.0.0.1:0", "--config", &file.display().to_string()],
     ));

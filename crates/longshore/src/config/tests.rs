@@ -106,6 +106,7 @@ fn wrong_values_say_what_to_write() {
         ("[share.a]\npath = \"/\"\ncreate_mask = 644", "would be read as decimal"),
         ("[share.a]\npath = \"/\"\ncreate_mask = \"0999\"", "octal digits"),
         ("[share.a]\npath = \"/\"\nusers = \"anna\"", "must be a list"),
+        ("[share.a]\npath = \"/\"\nveto = [\"*.tmp\", \"a/b\"]", "3: share.a.veto: `a/b` is no pattern"),
         ("[share.a]\ncomment = \"x\"", "1: share.a: has no path"),
         ("[share.\"a/b\"]\npath = \"/\"", "none of"),
         ("[share.\"ipc$\"]\npath = \"/\"", "1: share.ipc$: IPC$ is the name"),
