@@ -12,7 +12,8 @@ use crate::failure::Failure;
 /// Makes `log` the process's logging.
 pub fn start(log: &Log) -> Result<(), Failure> {
     let filter = filter(&log.level).map_err(|what| Failure::usage(format!("--log-level: {what}")))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    // A log that cannot be written is lost: complaining about it on the same closed standard error would end the process.
+    let builder = tracing_subscriber::fmt().log_internal_errors(false).with_env_filter(filter).with_writer(io::stderr);
     let started = match log.format {
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).finish().try_init(),
         LogFormat::Human => builder.with_ansi(io::stderr().is_terminal()).with_target(false).finish().try_init(),

@@ -83,7 +83,9 @@ impl Server {
             std::thread::sleep(Duration::from_millis(5));
         };
         let mut errors = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            stderr.read_to_string(&mut errors).unwrap();
+        }
         (status.code(), errors)
     }
 }
@@ -321,15 +323,24 @@ fn logs_can_be_json_lines() {
 }
 
 #[test]
-fn a_closed_standard_output_ends_nothing() {
+fn closed_outputs_end_nothing() {
     let (home, docs) = home_with_share();
     let mut server = Server::start(serve(home.path(), &[&docs]));
-    server.out = BufReader::new(Command::new("true").stdout(Stdio::piped()).spawn().unwrap().stdout.take().unwrap());
+    server.out = BufReader::new(other_pipe());
+    drop(server.child.stderr.take());
     server.signal(Signal::USR1);
-    std::thread::sleep(Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(100));
     assert!(server.child.try_wait().unwrap().is_none());
+    drop(TcpStream::connect(server.address).unwrap());
     server.signal(Signal::TERM);
     assert_eq!(server.end().0, Some(0));
+}
+
+/// The output of some program that is over.
+fn other_pipe() -> ChildStdout {
+    let mut child = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
+    child.wait().unwrap();
+    child.stdout.take().unwrap()
 }
 
 #[test]
