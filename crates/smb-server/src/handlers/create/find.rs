@@ -201,10 +201,8 @@ impl Search<'_> {
             rights |= AccessMask::FILE_EXECUTE;
         }
         if bits.contains(Bits::WRITE) {
-            rights |= WRITER;
-            if found.attr.kind == FileKind::Directory {
-                rights |= AccessMask::FILE_DELETE_CHILD;
-            }
+            // On a file the last means nothing, but "all rights" contain it.
+            rights |= WRITER | AccessMask::FILE_DELETE_CHILD;
         }
         if as_process || cred.uid == 0 || cred.uid == found.attr.uid {
             rights |= OWNER;
