@@ -106,7 +106,7 @@ fn a_second_negotiate_ends_the_connection() {
 #[test]
 fn negotiate_contexts_are_checked() {
     let world = World::new();
-    let mut try_with = |change: &dyn Fn(&mut Vec<NegotiateContext>)| {
+    let try_with = |change: &dyn Fn(&mut Vec<NegotiateContext>)| {
         let mut client = world.client(Profile::default());
         let mut request = client.negotiate_request();
         change(&mut request.contexts);

@@ -3,4 +3,6 @@
 #[path = "../util/mod.rs"]
 mod util;
 
+mod compound;
 mod login;
+mod protect;
