@@ -18,6 +18,7 @@ use crate::handlers::negotiate::Negotiated;
 use crate::handlers::session_setup::Login;
 use crate::server::Server;
 use crate::session::Channel;
+use crate::waiting::WaitingList;
 use crate::{PathCounters, Shard, dispatch};
 
 /// The direct-TCP prefix.
@@ -60,6 +61,8 @@ pub(crate) struct State {
     pub channels: HashMap<u64, Channel>,
     /// Logins under way, by session id.
     pub logins: HashMap<u64, Login>,
+    /// Requests that wait and can be cancelled.
+    pub waiting: WaitingList,
 }
 
 impl Connection {
@@ -72,6 +75,7 @@ impl Connection {
             window,
             channels: HashMap::new(),
             logins: HashMap::new(),
+            waiting: WaitingList::default(),
         };
         let inner = Inner {
             server,
@@ -143,9 +147,10 @@ impl Connection {
         self.parked.len() < MAX_PARKED && self.inner.finished.get().is_none()
     }
 
-    /// Whether requests are parked whose replies are owed.
+    /// Whether requests are parked whose replies are owed. Those that wait for something that may never happen do not
+    /// count.
     pub fn is_busy(&self) -> bool {
-        !self.parked.is_empty()
+        self.parked.len() > self.inner.state.borrow().waiting.len()
     }
 
     /// Whether the connection is to end once its replies are sent, and why.

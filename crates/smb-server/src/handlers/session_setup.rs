@@ -217,6 +217,7 @@ pub(crate) fn end_session(conn: &Inner, session: &Arc<Session>) {
         return;
     }
     conn.server.remove_session(session.id);
+    conn.state.borrow_mut().waiting.session_ended(session.id);
     let opens = session.end();
     if !opens.is_empty() {
         let server = Arc::clone(&conn.server);

@@ -73,7 +73,10 @@ const ALWAYS: AccessMask =
     AccessMask::FILE_READ_ATTRIBUTES.union(AccessMask::READ_CONTROL).union(AccessMask::SYNCHRONIZE);
 /// Rights that come with being able to read, to write, or being the owner.
 const READER: AccessMask = READS.union(AccessMask::FILE_READ_EA);
-const WRITER: AccessMask = WRITES.union(AccessMask::FILE_WRITE_EA).union(AccessMask::FILE_WRITE_ATTRIBUTES);
+const WRITER: AccessMask = WRITES
+    .union(AccessMask::FILE_WRITE_EA)
+    .union(AccessMask::FILE_WRITE_ATTRIBUTES)
+    .union(AccessMask::FILE_DELETE_CHILD);
 const OWNER: AccessMask = AccessMask::WRITE_DAC.union(AccessMask::WRITE_OWNER).union(AccessMask::FILE_WRITE_ATTRIBUTES);
 
 /// Finds or makes the object.
@@ -201,8 +204,7 @@ impl Search<'_> {
             rights |= AccessMask::FILE_EXECUTE;
         }
         if bits.contains(Bits::WRITE) {
-            // On a file the last means nothing, but "all rights" contain it.
-            rights |= WRITER | AccessMask::FILE_DELETE_CHILD;
+            rights |= WRITER;
         }
         if as_process || cred.uid == 0 || cred.uid == found.attr.uid {
             rights |= OWNER;
