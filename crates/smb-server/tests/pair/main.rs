@@ -4,5 +4,8 @@
 mod util;
 
 mod compound;
+mod faults;
+mod files;
+mod info;
 mod login;
 mod protect;
