@@ -6,6 +6,8 @@ mod util;
 mod compound;
 mod faults;
 mod files;
+mod hostile;
 mod info;
 mod login;
+mod model;
 mod protect;

@@ -150,13 +150,30 @@ impl Client {
         self.conn.poll(&mut Context::from_waker(&waker));
     }
 
-    /// Runs parked jobs, in any order, until the connection owes nothing.
+    /// Runs parked jobs, in any order, and takes replies, until the connection owes nothing.
     pub fn drive(&mut self) {
+        loop {
+            self.poll();
+            self.collect();
+            if self.conn.is_stalled() {
+                continue;
+            }
+            let manual = self.manual.clone();
+            if !self.conn.is_busy() || !manual.is_some_and(|m| m.run_any(&mut self.rng)) {
+                return;
+            }
+        }
+    }
+
+    /// Throws the replies away that there are; answers how many bytes they had.
+    pub fn discard(&mut self) -> usize {
+        let mut bytes = 0;
         self.poll();
-        let Some(manual) = self.manual.clone() else { return };
-        while self.conn.is_busy() && manual.run_any(&mut self.rng) {
+        while let Some(reply) = self.conn.next_reply() {
+            bytes += reply.head.len();
             self.poll();
         }
+        bytes
     }
 
     /// The bytes of a frame of `messages`, numbered, linked and signed, but not sealed; with their ids.
@@ -373,7 +390,7 @@ impl Client {
             let (frame, ids) = self.encode(&[message]);
             self.session_hash.update(&frame);
             self.feed(&frame);
-            self.drive();
+            self.poll();
             let raw = self.conn.next_reply().expect("an answer to SESSION_SETUP").head.to_vec();
             let header = Header::decode(&raw[4..]).unwrap();
             assert_eq!(header.message_id, ids[0]);

@@ -8,6 +8,7 @@ pub mod exec;
 pub mod message;
 pub mod ops;
 pub mod rng;
+pub mod siege;
 pub mod world;
 
 pub use client::{Client, Profile};
@@ -15,4 +16,5 @@ pub use exec::ManualExecutor;
 pub use message::{Message, Response, wide};
 pub use ops::OpenAs;
 pub use rng::Rng;
+pub use siege::Siege;
 pub use world::World;
