@@ -7,14 +7,14 @@ use smb_wire::dcerpc::{
     share_enum_request, share_enum_response,
 };
 use smb_wire::fscc::FileInfoClass;
-use smb_wire::smb2::{Disposition, FileHandle, IoctlResponse, QueryDirectoryFlags, fsctl};
+use smb_wire::smb2::{Command, Disposition, FileHandle, IoctlResponse, QueryDirectoryFlags, fsctl};
 use vfs::VfsError;
 use vfs::memfs::Op;
 
 use crate::util::client::Client;
 use crate::util::ops::{echo_message, flush_message, ioctl_message, read_message, write_message};
 use crate::util::world::{OTHER, share};
-use crate::util::{Message, OpenAs, Rng, World};
+use crate::util::{Message, OpenAs, Profile, Rng, World};
 
 #[test]
 fn a_full_device_says_so_and_keeps_what_was_acknowledged() {
@@ -189,6 +189,44 @@ fn a_connection_that_breaks_with_requests_parked_leaves_nothing() {
     assert!(client.take(id).is_none());
     client.hang_up();
     world.assert_nothing_left();
+}
+
+/// A CREATE is parked; meanwhile `end` takes away what it is made in. The open must not come to be.
+fn create_that_comes_too_late(end: impl FnOnce(&World, &mut Client)) -> NtStatus {
+    let world = World::parking();
+    let manual = world.manual.clone().unwrap();
+    let mut client = world.anna();
+    world.fs.block_next(1);
+    let how = OpenAs::default().share(0).options(smb_wire::smb2::CreateOptions::DELETE_ON_CLOSE);
+    let id = client.send(&[how.message("late")])[0];
+    assert_eq!(manual.len(), 1);
+    end(&world, &mut client);
+    manual.run_all();
+    client.poll();
+    let status = client.take(id).unwrap().status();
+    manual.run_all();
+    assert_eq!(world.server.claims().opens, 0, "nobody can close it any more");
+    assert!(!world.exists("late"), "it was to go when it is closed");
+    client.hang_up();
+    manual.run_all();
+    assert_eq!(world.server.open_count(), 0);
+    status
+}
+
+#[test]
+fn a_create_that_is_overtaken_by_the_end_of_its_session_or_tree() {
+    let four = |command| Message::of(command, |out| smb_wire::smb2::put_four(out));
+    let status = create_that_comes_too_late(|_, client| client.call_while_parked(four(Command::Logoff)));
+    assert_eq!(status, NtStatus::USER_SESSION_DELETED);
+    let status = create_that_comes_too_late(|_, client| client.call_while_parked(four(Command::TreeDisconnect)));
+    assert_eq!(status, NtStatus::NETWORK_NAME_DELETED);
+    let status = create_that_comes_too_late(|world, client| {
+        let mut new = world.client(Profile { previous_session_id: client.session_id, ..Profile::default() });
+        new.negotiate();
+        new.login();
+        new.hang_up();
+    });
+    assert_eq!(status, NtStatus::USER_SESSION_DELETED);
 }
 
 #[test]
