@@ -9,6 +9,7 @@ pub mod message;
 pub mod ops;
 pub mod rng;
 pub mod siege;
+pub mod targets;
 pub mod world;
 
 pub use client::{Client, Profile};
