@@ -287,7 +287,7 @@ fn cancel_is_never_answered() {
     let world = World::new();
     let mut client = world.anna();
     let id = client.next_id;
-    let (frame, _) = client.encode(&[Message::of(Command::Cancel, |out| smb_wire::smb2::put_four(out))]);
+    let (frame, _) = client.encode(&[Message::of(Command::Cancel, smb_wire::smb2::put_four)]);
     client.feed(&frame);
     assert_eq!(client.collect(), 0);
     // It used no credit: the id is still good.
@@ -343,7 +343,7 @@ fn a_handle_belongs_to_its_tree_connect() {
     let other = FileHandle { persistent: handle.persistent + 1, ..handle };
     client.tree_id = first;
     assert_eq!(client.try_close(other).unwrap_err(), NtStatus::FILE_CLOSED);
-    client.call(Message::of(Command::TreeDisconnect, |out| smb_wire::smb2::put_four(out))).ok();
+    client.call(Message::of(Command::TreeDisconnect, smb_wire::smb2::put_four)).ok();
     assert_eq!(client.try_close(handle).unwrap_err(), NtStatus::NETWORK_NAME_DELETED);
     assert_eq!(world.server.open_count(), 0);
 }

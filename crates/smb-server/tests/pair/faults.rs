@@ -215,7 +215,7 @@ fn create_that_comes_too_late(end: impl FnOnce(&World, &mut Client)) -> NtStatus
 
 #[test]
 fn a_create_that_is_overtaken_by_the_end_of_its_session_or_tree() {
-    let four = |command| Message::of(command, |out| smb_wire::smb2::put_four(out));
+    let four = |command| Message::of(command, smb_wire::smb2::put_four);
     let status = create_that_comes_too_late(|_, client| client.call_while_parked(four(Command::Logoff)));
     assert_eq!(status, NtStatus::USER_SESSION_DELETED);
     let status = create_that_comes_too_late(|_, client| client.call_while_parked(four(Command::TreeDisconnect)));

@@ -14,7 +14,7 @@ use crate::util::world::{OTHER, OTHER_PASSWORD, PASSWORD, SHARE, USER};
 use crate::util::{Client, Message, OpenAs, Profile, World};
 
 fn logoff() -> Message {
-    Message::of(Command::Logoff, |out| put_four(out))
+    Message::of(Command::Logoff, put_four)
 }
 
 /// A multi-protocol NEGOTIATE of SMB1 that offers `dialects`.

@@ -403,6 +403,7 @@ impl Client {
             self.credits += u64::from(header.credits);
             match status {
                 NtStatus::SUCCESS => {
+                    assert!(response.signed, "the answer that ends a login proves the server's key");
                     let setup = SessionSetupResponse::decode(&response.bytes).unwrap();
                     assert_eq!(initiator.step(setup.security_buffer), Ok(InitStep::Done));
                     return Ok(response);

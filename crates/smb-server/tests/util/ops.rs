@@ -200,7 +200,7 @@ pub fn lock_message(handle: FileHandle, offset_bytes: u64, len_bytes: u64, flags
 
 /// An ECHO.
 pub fn echo_message() -> Message {
-    Message::of(Command::Echo, |out| smb_wire::smb2::put_four(out))
+    Message::of(Command::Echo, smb_wire::smb2::put_four)
 }
 
 /// FileRenameInformation.
