@@ -64,6 +64,11 @@ impl Server {
         self.sessions.lock().values().map(|s| s.opens.lock().len()).sum()
     }
 
+    /// What all sessions hold on files: opens, locks, grants. Looks at every file in use.
+    pub fn claims(&self) -> coherence::Stats {
+        self.table.stats()
+    }
+
     pub(crate) fn next_persistent_id(&self) -> u64 {
         self.next_persistent.fetch_add(1, Relaxed)
     }
