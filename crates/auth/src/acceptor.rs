@@ -5,7 +5,7 @@ use smb_wire::ntlmssp;
 use smb_wire::spnego::{NegState, NegTokenInit, NegTokenResp, OID_NTLMSSP, Oid, SpnegoError, Token};
 
 use crate::ntlm::NtlmAcceptor;
-use crate::{AuthError, Authenticated, MechStep, Mechanism, Outcome, SessionKey, UserLookup, Who};
+use crate::{AuthError, Authenticated, LoginKind, MechStep, Mechanism, Outcome, SessionKey, UserLookup};
 
 /// How clients are received. The default is the safe one: NTLMv2 and known users only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl Acceptor {
         let list = &negotiation.mech_types_der;
         // There is no common key with a guest, so nothing to verify or to sign with.
         let reply_mic = match mic {
-            _ if outcome.who.who == Who::Guest => None,
+            _ if outcome.who.kind == LoginKind::Guest => None,
             Some(mic) if !mechanism.verify_mic(list, mic) => return Err(AuthError::Refused),
             Some(_) => mechanism.make_mic(list),
             None if negotiation.mic_required => return Err(AuthError::Refused),

@@ -93,7 +93,7 @@ enum State {
     /// The server must choose the mechanism first.
     Offered,
     Negotiating,
-    Answered(Option<Signers>),
+    Answered(Option<Box<Signers>>),
     Over,
 }
 
@@ -190,7 +190,7 @@ impl Initiator {
         Ok(InitStep::Continue(reply))
     }
 
-    fn finish(&mut self, resp: &NegTokenResp<'_>, signers: Option<Signers>) -> Result<InitStep, AuthError> {
+    fn finish(&mut self, resp: &NegTokenResp<'_>, signers: Option<Box<Signers>>) -> Result<InitStep, AuthError> {
         if resp.state != Some(NegState::AcceptCompleted) {
             return Err(AuthError::Refused);
         }

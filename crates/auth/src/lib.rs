@@ -16,6 +16,6 @@ pub use acceptor::{Acceptor, AcceptorConfig, Step};
 pub use hash::NtHash;
 pub use id_map::{IdMap, Identity, NssUsers, SystemUsers};
 pub use initiator::{InitStep, Initiator, InitiatorConfig, InitiatorSeed};
-pub use mechanism::{AuthError, Authenticated, MechStep, Mechanism, Outcome, SessionKey, UserLookup, Who};
+pub use mechanism::{AuthError, Authenticated, LoginKind, MechStep, Mechanism, Outcome, SessionKey, UserLookup};
 pub use sid::{Sid, SidDomain};
 pub use user_db::{User, UserDb, UserDbError};

@@ -31,7 +31,7 @@ pub trait UserLookup {
 
 /// As what somebody was let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Who {
+pub enum LoginKind {
     /// A user who proved to be that user.
     User,
     /// Somebody unknown, let in because the configuration says so. There is no common session key.
@@ -50,7 +50,7 @@ pub struct Authenticated {
     /// The client's own name; informative.
     pub workstation: String,
     /// As what.
-    pub who: Who,
+    pub kind: LoginKind,
     /// The service the client believed to talk to, where it said so (extended protection).
     pub target_name: Option<String>,
     /// MD5 of the client's channel bindings, where it sent some (extended protection).
@@ -60,7 +60,7 @@ pub struct Authenticated {
 impl Authenticated {
     /// Whether this is a user who proved to be that user.
     pub fn is_user(&self) -> bool {
-        self.who == Who::User
+        self.kind == LoginKind::User
     }
 }
 

@@ -30,7 +30,7 @@ pub struct OpenClaim {
     momentary: bool,
     /// Counted among the grant holders.
     counted: bool,
-    closed: bool,
+    closed: AtomicBool,
     delete_on_close: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ impl OpenClaim {
             share: request.share,
             momentary: request.momentary,
             counted,
-            closed: false,
+            closed: AtomicBool::new(false),
             delete_on_close: AtomicBool::new(request.delete_on_close),
         };
         let breaking = grant.breaking_to.is_some();
@@ -170,7 +170,7 @@ impl OpenClaim {
 
     /// Whether the share modes of the *other* opens allow renaming or deleting the file through this one.
     pub fn check_remove(&self) -> Result<(), Denied> {
-        let own = (!self.closed).then_some((self.access, self.share));
+        let own = (!self.closed.load(Ordering::Relaxed)).then_some((self.access, self.share));
         if self.file.look(|state| state.keeps_name(own)) { Err(Denied::ShareViolation) } else { Ok(()) }
     }
 
@@ -197,19 +197,24 @@ impl OpenClaim {
     }
 
     /// Closes the open: its ranges are unlocked, its oplock goes, delete-on-close takes effect (MS-FSA 2.1.5.5).
-    pub fn close(mut self) -> Closed {
-        let delete = self.delete_on_close();
-        self.release(delete, None)
+    pub fn close(self) -> Closed {
+        self.release(self.delete_on_close(), None)
     }
 
-    /// Closes the open; `note` goes with the file's deletion if this open's delete-on-close is what asks for it.
-    pub fn close_noting(mut self, note: DeleteNote) -> Closed {
-        let delete = self.delete_on_close();
-        self.release(delete, Some(note))
+    /// Closes the open while others may still be looking through it; the first call does it, `None` tells later ones
+    /// that it is done. `note` goes with the file's deletion if this open's delete-on-close is what asks for it.
+    pub fn close_noting(&self, note: DeleteNote) -> Option<Closed> {
+        (!self.closed.swap(true, Ordering::AcqRel)).then(|| self.release(self.delete_on_close(), Some(note)))
     }
 
-    fn release(&mut self, delete: bool, note: Option<DeleteNote>) -> Closed {
-        self.closed = true;
+    /// Whether the open is closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn release(&self, delete: bool, note: Option<DeleteNote>) -> Closed {
+        self.closed.store(true, Ordering::Release);
         let open = (self.id, self.counted.then(|| self.holder()));
         let (mode, momentary) = ((self.access, self.share), self.momentary);
         let (last, note) = self.table.act(Instant::default(), &self.file, |state, cx| {
@@ -230,7 +235,7 @@ impl OpenClaim {
 
 impl Drop for OpenClaim {
     fn drop(&mut self) {
-        if !self.closed {
+        if !self.is_closed() {
             drop(self.release(false, None));
         }
     }

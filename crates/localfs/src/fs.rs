@@ -14,7 +14,7 @@ use vfs::{
 };
 
 use crate::errno::vfs_error;
-use crate::identity::Identity;
+use crate::identity::{Identity, run_as_process};
 use crate::names::access_flags;
 use crate::node::LocalNode;
 use crate::resolve::Root;
@@ -31,13 +31,17 @@ const OPEN_RETRIES: usize = 8;
 pub struct LocalFsOptions {
     /// Whether everything that would change something is refused.
     pub read_only: bool,
+    /// Whether no device nodes are to be expected below the directory. Opening one then may act on it, as opening a tape
+    /// drive does, before it is refused; in return an open of a file costs two system calls less. Where the directory is
+    /// on a file system mounted `nodev` this is so anyway.
+    pub assume_no_devices: bool,
     /// Names kept in folded indexes at most, all directories together; about 100 bytes each.
     pub max_indexed_names: usize,
 }
 
 impl Default for LocalFsOptions {
     fn default() -> Self {
-        Self { read_only: false, max_indexed_names: 1_000_000 }
+        Self { read_only: false, assume_no_devices: false, max_indexed_names: 1_000_000 }
     }
 }
 
@@ -55,6 +59,10 @@ pub enum OpenRootError {
     /// The kernel, or a sandbox around the process, lacks openat2 (Linux 5.6), without which no path is safe.
     #[error("this system does not allow openat2, which is needed to keep paths inside the share: {0}")]
     NoOpenat2(std::io::Error),
+    /// The process is not root and yet passes over file permissions. It would do so for every user it turns into, since
+    /// only root's capabilities are dropped with its user id (capabilities(7)).
+    #[error("run as root, or without the capabilities CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER and FSETID")]
+    Overprivileged,
 }
 
 /// A POSIX directory as a backend.
@@ -65,13 +73,16 @@ pub struct LocalFs {
 }
 
 impl LocalFs {
-    /// Serves the directory `root`. The process needs `/proc`.
+    /// Serves the directory `root`. The process needs `/proc`. Leaves the calling thread with the process's identity.
     pub fn new(root: &std::path::Path, options: LocalFsOptions) -> Result<Arc<Self>, OpenRootError> {
         let failed = |path: &std::path::Path, errno: Errno| OpenRootError::Open {
             path: path.to_path_buf(),
             source: errno.into(),
         };
         let named = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // This thread may have worked for a user before.
+        run_as_process().map_err(|_| failed(root, Errno::PERM))?;
+        let identity = Identity::new().ok_or(OpenRootError::Overprivileged)?;
         let fd = open(root, named, Mode::empty()).map_err(|e| failed(root, e))?;
         let procfs = std::path::Path::new("/proc/self/fd");
         let procfs = open(procfs, named, Mode::empty()).map_err(|e| failed(procfs, e))?;
@@ -85,9 +96,9 @@ impl LocalFs {
         let shared = Arc::new(Root {
             id: attr.id,
             procfs,
-            identity: Identity::new(),
+            identity,
             read_only: options.read_only || statvfs.f_flag.contains(StatVfsMountFlags::RDONLY),
-            devices_inert: statvfs.f_flag.contains(StatVfsMountFlags::NODEV),
+            devices_inert: options.assume_no_devices || statvfs.f_flag.contains(StatVfsMountFlags::NODEV),
             cached_lookups: AtomicBool::new(matches!(cached, Ok(_) | Err(Errno::AGAIN))),
             nowait_reads: AtomicBool::new(true),
             in_memory: MEMORY_FILE_SYSTEMS.contains(&(statfs.f_type as i64)),
@@ -100,6 +111,14 @@ impl LocalFs {
     }
 
     fn open_existing(&self, dir: &LocalNode, path: &Path, how: &OpenHow, wait: Wait) -> VfsResult<Opened> {
+        match self.open_found(dir, path, how, wait) {
+            Err(VfsError::NotFound) => Err(self.root.why_missing(dir, path, wait)),
+            other => other,
+        }
+    }
+
+    /// Opens what is there; what is missing, the object or a directory on the way, is not found out.
+    fn open_found(&self, dir: &LocalNode, path: &Path, how: &OpenHow, wait: Wait) -> VfsResult<Opened> {
         if !how.access.is_empty()
             && self.root.devices_inert
             && let Some(opened) = self.open_directly(dir, path, how, wait)?
@@ -107,7 +126,7 @@ impl LocalFs {
             return Ok(opened);
         }
         let nofollow = if how.follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let fd = self.root.open_below(dir, path, OFlags::PATH | nofollow, wait)?;
+        let fd = self.root.look_below(dir, path, OFlags::PATH | nofollow, wait)?;
         let attr = stat::of_fd(&fd)?;
         wanted(&attr, how)?;
         let open = match attr.kind {
@@ -146,7 +165,7 @@ impl LocalFs {
 
     fn open_or_create(&self, dir: &LocalNode, path: &Path, how: &OpenHow, wait: Wait) -> VfsResult<Opened> {
         for _ in 0..OPEN_RETRIES {
-            match self.open_existing(dir, path, how, wait) {
+            match self.open_found(dir, path, how, wait) {
                 Err(VfsError::NotFound) => {}
                 other => return other,
             }

@@ -36,11 +36,14 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Finds out whether the process may switch.
-    pub fn new() -> Self {
-        let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
-        let may = capabilities(None).is_ok_and(|sets| sets.effective.contains(needed));
-        Self { own: may.then(own_cred) }
+    /// Finds out whether the process may switch. `None` where it may but would not lose its power over files by it.
+    pub fn new() -> Option<Self> {
+        let has = held();
+        let may = may_switch(has);
+        if may && !geteuid().is_root() && has.intersects(over_files()) {
+            return None;
+        }
+        Some(Self { own: may.then(own_cred) })
     }
 
     /// Whether calls run with the caller's rights.
@@ -67,10 +70,27 @@ impl Identity {
     }
 }
 
+/// The capabilities this thread has or could take up.
+fn held() -> CapabilitySet {
+    capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted | sets.effective)
+}
+
+fn may_switch(has: CapabilitySet) -> bool {
+    has.contains(CapabilitySet::SETUID | CapabilitySet::SETGID)
+}
+
+/// The capabilities that pass over file permissions.
+fn over_files() -> CapabilitySet {
+    CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::DAC_READ_SEARCH
+        | CapabilitySet::FOWNER
+        | CapabilitySet::FSETID
+}
+
 /// Gives the calling thread back the identity of the process, group and supplementary groups included.
 pub fn run_as_process() -> VfsResult<()> {
-    let untouched = CURRENT.with_borrow(|c| c.uid.is_none() && c.gid.is_none() && c.groups.is_none());
-    if untouched { Ok(()) } else { switch(&own_cred()) }
+    if may_switch(held()) { switch(&own_cred()) } else { Ok(()) }
 }
 
 /// The process's identity. Its groups are read once, before any thread was given others.
@@ -147,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_thread_becomes_who_is_asked_for_and_again_the_process() {
-        let identity = Identity::new();
+        let identity = Identity::new().unwrap();
         if !identity.switches() {
             return;
         }
@@ -163,9 +183,10 @@ mod tests {
             identity.enter(&cred(1000, 1000, &[])).unwrap();
             let child = std::thread::spawn(move || {
                 identity.enter_own().unwrap();
-                thread_is().0
+                let entered = thread_is().0;
+                (entered, std::thread::spawn(|| run_as_process().map(|()| thread_is())).join().unwrap())
             });
-            assert_eq!(child.join().unwrap(), own.0);
+            assert_eq!(child.join().unwrap(), (own.0, Ok(own.clone())));
             run_as_process().unwrap();
             assert_eq!(thread_is(), own);
         })
@@ -175,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_id_that_cannot_exist_is_refused() {
-        let identity = Identity::new();
+        let identity = Identity::new().unwrap();
         if identity.switches() {
             let refused = std::thread::spawn(move || identity.enter(&cred(u32::MAX, 0, &[])));
             assert_eq!(refused.join().unwrap(), Err(VfsError::AccessDenied));

@@ -201,7 +201,7 @@ impl LocalNode {
                 return Ok(false);
             }
         }
-        listing.at = Some(next);
+        *listing = Listing { at: Some(next), buf: Vec::new() };
         Ok(true)
     }
 

@@ -58,8 +58,15 @@ impl AsFd for Parent<'_> {
 impl Root {
     /// Opens what is at `path` with `flags`; they must not create.
     pub fn open_below(&self, dir: &LocalNode, path: &Path, flags: OFlags, wait: Wait) -> VfsResult<OwnedFd> {
+        match self.look_below(dir, path, flags, wait) {
+            Err(VfsError::NotFound) => Err(self.why_missing(dir, path, wait)),
+            other => other,
+        }
+    }
+
+    /// The same without finding out, when something is missing, what: that is [`VfsError::NotFound`] either way.
+    pub fn look_below(&self, dir: &LocalNode, path: &Path, flags: OFlags, wait: Wait) -> VfsResult<OwnedFd> {
         match self.try_below(dir, path, flags, ResolveFlags::empty(), wait) {
-            Err(Errno::NOENT) => Err(self.why_missing(dir, path, wait)),
             Err(Errno::NOTDIR) if flags.contains(OFlags::DIRECTORY) => Err(self.why_no_directory(dir, path, wait)),
             // Without O_DIRECTORY only a component on the way can be the wrong kind.
             Err(Errno::NOTDIR) => Err(VfsError::PathNotFound),
@@ -125,7 +132,7 @@ impl Root {
     }
 
     /// Tells a missing object from a missing directory on the way to it.
-    fn why_missing(&self, dir: &LocalNode, path: &Path, wait: Wait) -> VfsError {
+    pub fn why_missing(&self, dir: &LocalNode, path: &Path, wait: Wait) -> VfsError {
         let Some(parent) = path.parent().filter(|p| !p.is_here()) else { return VfsError::NotFound };
         match self.try_below(dir, &parent, OFlags::PATH | OFlags::DIRECTORY, ResolveFlags::empty(), wait) {
             Ok(_) => VfsError::NotFound,
@@ -146,14 +153,19 @@ impl Root {
         let (Some(parent), Some(last)) = (path.parent(), path.last()) else {
             return Err(VfsError::InvalidArgument);
         };
-        if parent.is_here() {
-            return Ok((Parent::Node(dir), last));
+        Ok((self.directory_at(dir, &parent, Wait::Allowed)?, last))
+    }
+
+    /// The directory at `path`, on the way to something in it: [`VfsError::PathNotFound`] when there is none.
+    pub fn directory_at<'a>(&self, dir: &'a LocalNode, path: &Path, wait: Wait) -> VfsResult<Parent<'a>> {
+        if path.is_here() {
+            return Ok(Parent::Node(dir));
         }
-        let opened = self.open_below(dir, &parent, OFlags::PATH | OFlags::DIRECTORY, Wait::Allowed);
-        match opened {
-            Ok(fd) => Ok((Parent::Opened(fd), last)),
-            Err(VfsError::NotFound | VfsError::NotDirectory) => Err(VfsError::PathNotFound),
-            Err(other) => Err(other),
+        match self.try_below(dir, path, OFlags::PATH | OFlags::DIRECTORY, ResolveFlags::empty(), wait) {
+            Ok(fd) => Ok(Parent::Opened(fd)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Err(VfsError::PathNotFound),
+            Err(Errno::XDEV | Errno::LOOP) => Err(VfsError::Escapes),
+            Err(other) => Err(vfs_error(other)),
         }
     }
 

@@ -12,7 +12,7 @@ use vfs::{Cred, Name, Path, Timestamp, VfsError, VfsResult, Wait};
 
 use crate::errno::vfs_error;
 use crate::node::LocalNode;
-use crate::resolve::{Parent, Root};
+use crate::resolve::Root;
 use crate::stat;
 
 /// Bytes of entries asked of the kernel at once.
@@ -25,17 +25,12 @@ impl Root {
         if path.is_here() || self.exists(dir, path, wait)? {
             return Ok(path.clone());
         }
-        let parent = path.parent().unwrap_or_default();
-        if let Some(last) = path.last()
-            && (parent.is_here() || self.exists(dir, &parent, wait)?)
-        {
-            return match self.spelled_in(cred, dir, &parent, last, wait) {
-                Ok(Some(path)) => Ok(path),
-                Ok(None) => Err(VfsError::NotFound),
-                Err(error) => Err(error),
-            };
+        let (Some(parent), Some(last)) = (path.parent(), path.last()) else { return Ok(path.clone()) };
+        match self.spelled_in(cred, dir, &parent, last, wait) {
+            Err(VfsError::PathNotFound) => self.walk(cred, dir, path, wait),
+            Ok(found) => found.ok_or(VfsError::NotFound),
+            Err(other) => Err(other),
         }
-        self.walk(cred, dir, path, wait)
     }
 
     fn walk(&self, cred: &Cred, dir: &LocalNode, path: &Path, wait: Wait) -> VfsResult<Path> {
@@ -58,7 +53,7 @@ impl Root {
             Some(name) if wait == Wait::Allowed && path.as_bytes().len() == name.as_bytes().len() => {
                 stat::of_entry(&dir.fd, name.as_bytes()).map(drop)
             }
-            _ => self.open_below(dir, path, OFlags::PATH | OFlags::NOFOLLOW, wait).map(drop),
+            _ => self.look_below(dir, path, OFlags::PATH | OFlags::NOFOLLOW, wait).map(drop),
         };
         match found {
             Ok(()) => Ok(true),
@@ -67,7 +62,7 @@ impl Root {
         }
     }
 
-    /// `parent` and the name in it that is `name` but for case.
+    /// `parent` and the name in it that is `name` but for case; [`VfsError::PathNotFound`] without such a directory.
     fn spelled_in(
         &self,
         cred: &Cred,
@@ -76,15 +71,7 @@ impl Root {
         name: Name<'_>,
         wait: Wait,
     ) -> VfsResult<Option<Path>> {
-        let opened = if parent.is_here() {
-            Parent::Node(dir)
-        } else {
-            match self.open_below(dir, parent, OFlags::PATH | OFlags::DIRECTORY, wait) {
-                Ok(fd) => Parent::Opened(fd),
-                Err(VfsError::NotFound | VfsError::NotDirectory) => return Err(VfsError::PathNotFound),
-                Err(other) => return Err(other),
-            }
-        };
+        let opened = self.directory_at(dir, parent, wait)?;
         let spelling = self.find_folded(opened.as_fd(), name, wait);
         self.identity.enter(cred)?;
         Ok(spelling?.and_then(|found| Name::new(&found).ok().map(|found| parent.join(found))))

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use smb_wire::crypto::{Cipher, SigningAlgorithm};
+use smb_wire::fscc::Pattern;
 use smb_wire::smb2::Dialect;
 use vfs::{Backend, Cred};
 
@@ -70,24 +71,30 @@ pub struct Access {
     pub writers: Vec<String>,
 }
 
-/// File names by patterns with `*` and `?`, compared ignoring case.
+/// File names by DOS patterns (`*`, `?`), compared ignoring case.
 #[derive(Debug, Clone, Default)]
-pub struct NamePatterns(Vec<Vec<u16>>);
+pub struct NamePatterns(Vec<Pattern>);
 
 impl NamePatterns {
-    /// Patterns as a person writes them.
-    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(patterns.into_iter().map(|p| p.encode_utf16().collect()).collect())
+    /// Patterns as a person writes them; the first that is none is the error.
+    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, &'a str> {
+        let parse = |text: &'a str| Pattern::new(&smb_wire::name::utf16le(text)).map_err(|_| text);
+        patterns.into_iter().map(parse).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Whether the wire name matches any.
+    pub fn matches(&self, name_utf16: &[u8]) -> bool {
+        self.0.iter().any(|pattern| pattern.matches(name_utf16))
     }
 
-    /// Whether `name` matches any.
-    pub fn matches(&self, name: &[u16]) -> bool {
-        self.0.iter().any(|pattern| smb_wire::fscc::matches_wildcard(pattern, name))
+    /// Whether the backend's name matches any.
+    pub fn matches_local(&self, name: &[u8]) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let mut wire = Vec::new();
+        smb_wire::name::local_to_wire(name, &mut wire);
+        self.matches(&wire)
     }
 }
 

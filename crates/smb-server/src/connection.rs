@@ -9,7 +9,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use futures_channel::oneshot;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use smb_wire::crypto::PreauthHash;
 use vfs::{Frame, Reply};
@@ -61,16 +60,6 @@ pub(crate) struct State {
     pub channels: HashMap<u64, Channel>,
     /// Logins under way, by session id.
     pub logins: HashMap<u64, Login>,
-    /// Requests that wait and can be cancelled, by message id and by async id.
-    pub waiting: Vec<Waiting>,
-    pub next_async_id: u64,
-}
-
-/// A request that waits.
-pub(crate) struct Waiting {
-    pub message_id: u64,
-    pub async_id: u64,
-    pub cancel: oneshot::Sender<()>,
 }
 
 impl Connection {
@@ -83,8 +72,6 @@ impl Connection {
             window,
             channels: HashMap::new(),
             logins: HashMap::new(),
-            waiting: Vec::new(),
-            next_async_id: 1,
         };
         let inner = Inner {
             server,
@@ -156,10 +143,9 @@ impl Connection {
         self.parked.len() < MAX_PARKED && self.inner.finished.get().is_none()
     }
 
-    /// Whether requests are parked whose replies are owed. Those that wait for something that may never happen do not
-    /// count: they are cancelled when the connection ends.
+    /// Whether requests are parked whose replies are owed.
     pub fn is_busy(&self) -> bool {
-        self.parked.len() > self.inner.state.borrow().waiting.len()
+        !self.parked.is_empty()
     }
 
     /// Whether the connection is to end once its replies are sent, and why.

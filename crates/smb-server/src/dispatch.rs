@@ -41,8 +41,6 @@ pub(crate) struct Request<'a> {
     pub arrival: &'a Arrival,
     /// The only request of its frame.
     pub alone: bool,
-    /// The last request of its frame.
-    pub last: bool,
     /// Further requests are waiting behind it.
     pub more_behind: bool,
 }
@@ -115,9 +113,8 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         }
         let end = if next == 0 { rest.len() } else { next };
         let Some(message) = rest.part(0..end) else { return };
-        if Command::from_u16(header.command) == Some(Command::Cancel) {
-            handlers::cancel(conn, &header);
-        } else {
+        // CANCEL is never answered (3.3.5.16), and no request here waits for something that could be cancelled.
+        if Command::from_u16(header.command) != Some(Command::Cancel) {
             if take_credits(conn, &header).is_err() {
                 return conn.disconnect("a message id that was not granted");
             }
@@ -131,7 +128,6 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
                 signature: signatures.get(index).copied().unwrap_or(Signature::Absent),
                 arrival: &arrival,
                 alone: at == 0 && next == 0,
-                last: next == 0,
                 more_behind: more_behind || next != 0,
             };
             answer(request, &mut chain, &mut out, &mut seal).await;
@@ -298,7 +294,7 @@ async fn handle(command: Command, request: &mut Request<'_>, out: &mut ReplyWrit
         Command::Write => handlers::write::write(request, out).await,
         Command::Lock => handlers::lock::lock(request, out),
         Command::Ioctl => handlers::ioctl::ioctl(request, out).await,
-        Command::Cancel => Err(NtStatus::INVALID_PARAMETER.into()), // never answered: taken care of before
+        Command::Cancel => Err(NtStatus::INVALID_PARAMETER.into()), // never gets here
         Command::Echo => handlers::echo(out),
         Command::QueryDirectory => handlers::query_directory::query_directory(request, out).await,
         Command::ChangeNotify => handlers::change_notify(request),
@@ -319,7 +315,10 @@ fn protect(request: &Request<'_>, out: &mut ReplyWriter, seal: &mut Option<Arc<c
         *seal = Some(Arc::clone(&channel.session));
     }
     let asked = request.header.flags.contains(Flags::SIGNED) || channel.session.signing_required || is_setup;
-    if asked && seal.is_none() && let Some(key) = &channel.signing {
+    if asked
+        && seal.is_none()
+        && let Some(key) = &channel.signing
+    {
         out.set_flags(Flags::SIGNED.bits());
         if let Some(element) = out.current() {
             element.sign = Some(Arc::clone(key));

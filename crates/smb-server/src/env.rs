@@ -14,13 +14,16 @@ pub trait Clock: Send + Sync {
     fn monotonic_ms(&self) -> u64;
 }
 
+/// Fills its argument with bytes nobody can guess.
+pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
+
 /// What all connections of a server share.
 #[derive(Clone)]
 pub struct Env {
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Fills its argument with bytes nobody can guess.
-    pub random: Arc<dyn Fn(&mut [u8]) + Send + Sync>,
+    pub random: Random,
 }
 
 impl Env {

@@ -7,9 +7,9 @@ use coherence::OpenClaim;
 use parking_lot::Mutex;
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
-use smb_wire::fscc::AccessMask;
+use smb_wire::fscc::{AccessMask, Pattern};
 use smb_wire::smb2::{CreateOptions, FileHandle};
-use vfs::{Cred, Node, Path};
+use vfs::{Cred, FileId, Name, Node, Path};
 
 use crate::Share;
 use crate::tree::Tree;
@@ -44,6 +44,10 @@ pub struct FileOpen {
     pub cred: Cred,
     /// Its claim on the file.
     pub claim: OpenClaim,
+    /// The last component of its name when it was opened; empty for the root of the share.
+    pub name: Mutex<Box<[u8]>>,
+    /// The symbolic link it was opened through, if it was: that is what is renamed or deleted.
+    pub link: Option<(Path, FileId)>,
     /// How it was opened.
     pub options: CreateOptions,
     /// CurrentByteOffset, kept for clients that ask (FilePositionInformation).
@@ -59,7 +63,7 @@ pub struct FileOpen {
 /// Where a directory listing stands (MS-SMB2 3.3.5.18).
 pub struct Listing {
     /// The pattern, as it was given first.
-    pub pattern: Vec<u16>,
+    pub pattern: Pattern,
     /// `.` and `..` are entries 0 and 1; after them the backend's cookies go on.
     pub dots_given: u8,
     /// The backend's cookie.
@@ -70,14 +74,31 @@ pub struct Listing {
     pub ended: bool,
 }
 
+impl Listing {
+    /// A listing of what `pattern` has, at its start.
+    pub fn new(pattern: Pattern) -> Self {
+        Self { pattern, dots_given: 0, cookie: 0, found_any: false, ended: false }
+    }
+}
+
 impl FileOpen {
     /// An open of `node`.
-    pub fn new(share: Arc<Share>, node: Arc<dyn Node>, cred: Cred, claim: OpenClaim, options: CreateOptions) -> Self {
+    pub fn new(
+        share: Arc<Share>,
+        node: Arc<dyn Node>,
+        cred: Cred,
+        claim: OpenClaim,
+        options: CreateOptions,
+        name: &[u8],
+        link: Option<(Path, FileId)>,
+    ) -> Self {
         Self {
             share,
             node,
             cred,
             claim,
+            name: Mutex::new(name.into()),
+            link,
             options,
             position: AtomicU64::new(0),
             mode: AtomicU64::new(0),
@@ -86,14 +107,22 @@ impl FileOpen {
         }
     }
 
+    /// Whether the share's rules hide it where nothing is stored.
+    pub fn is_hidden(&self) -> bool {
+        crate::meta::is_hidden(&self.share, Name::new(&self.name.lock()).ok())
+    }
+
     /// Whether the object is a directory.
     pub fn is_directory(&self) -> bool {
         self.node.kind() == vfs::FileKind::Directory
     }
 
-    /// Where the object is now.
+    /// Where the object, or the link it was opened through, is now.
     pub fn path(&self) -> vfs::VfsResult<Path> {
-        self.share.backend.path_of(&*self.node)
+        match &self.link {
+            Some((path, _)) => Ok(path.clone()),
+            None => self.share.backend.path_of(&*self.node),
+        }
     }
 }
 

@@ -60,11 +60,11 @@ impl ReplyWriter {
 
     /// Begins a response.
     pub fn begin(&mut self, header: &Header) {
-        if let Some(last) = self.elements.last() {
-            let padding = (self.buf.len() - last.start).next_multiple_of(8) - (self.buf.len() - last.start);
-            self.put_zeros(padding);
-            let next = (self.buf.len() - last.start) as u32;
-            if let Some(message) = self.buf.get_mut(last.start..) {
+        if let Some(start) = self.elements.last().map(|e| e.start) {
+            let len = self.buf.len() - start;
+            self.put_zeros(len.next_multiple_of(8) - len);
+            let next = (self.buf.len() - start) as u32;
+            if let Some(message) = self.buf.get_mut(start..) {
                 set_next_command(message, next);
             }
         }

@@ -20,7 +20,6 @@ pub type IdentityLookup = Arc<dyn Fn(&str) -> Option<Cred> + Send + Sync>;
 pub struct Server {
     pub(crate) env: Env,
     pub(crate) guid: [u8; 16],
-    pub(crate) started: u64,
     pub(crate) config: ArcSwap<Config>,
     pub(crate) users: ArcSwap<Arc<dyn UserLookup + Send + Sync>>,
     pub(crate) identities: IdentityLookup,
@@ -39,7 +38,6 @@ impl Server {
     ) -> Arc<Self> {
         Arc::new(Self {
             guid: env.random_bytes(),
-            started: env.filetime(),
             config: ArcSwap::from_pointee(config),
             users: ArcSwap::from_pointee(users),
             identities,

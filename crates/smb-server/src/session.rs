@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use smb_wire::crypto::{SealingKey, SigningKey};
-use smb_wire::smb2::Dialect;
 use vfs::Cred;
 
 use crate::open::Open;
@@ -37,10 +36,6 @@ pub struct Seals {
 pub struct Session {
     /// Its id.
     pub id: u64,
-    /// The connection that made it, to recognise a request on another.
-    pub client_guid: [u8; 16],
-    /// The dialect it was made with.
-    pub dialect: Dialect,
     /// Who.
     pub user: Mutex<Arc<User>>,
     /// Whether requests must be signed.
@@ -61,19 +56,9 @@ pub struct Session {
 
 impl Session {
     /// A session just logged in.
-    pub fn new(
-        id: u64,
-        client_guid: [u8; 16],
-        dialect: Dialect,
-        user: User,
-        signing_required: bool,
-        encrypt: bool,
-        seals: Option<Seals>,
-    ) -> Self {
+    pub fn new(id: u64, user: User, signing_required: bool, encrypt: bool, seals: Option<Seals>) -> Self {
         Self {
             id,
-            client_guid,
-            dialect,
             user: Mutex::new(Arc::new(user)),
             signing_required,
             encrypt,

@@ -64,8 +64,14 @@ pub fn check_signatures(conn: &Inner, frame: &mut [u8]) -> Vec<Signature> {
             return Signature::Absent;
         }
         match (conn.channel(session_id).and_then(|c| c.signing), frame.get_mut(range)) {
-            (Some(key), Some(message)) if key.verify(message) => Signature::Good,
-            (Some(_), _) => Signature::Bad,
+            (Some(key), Some(message)) => {
+                if key.verify(message) {
+                    Signature::Good
+                } else {
+                    Signature::Bad
+                }
+            }
+            (Some(_), None) => Signature::Bad,
             (None, _) => Signature::Absent,
         }
     };

@@ -220,8 +220,8 @@ impl<'a> SliceWriter<'a> {
 impl Put for SliceWriter<'_> {
     fn put_bytes(&mut self, bytes: &[u8]) {
         let room = self.take(bytes.len());
-        for (to, from) in room.iter_mut().zip(bytes) {
-            *to = *from;
+        if let Some(part) = bytes.get(..room.len()) {
+            room.copy_from_slice(part);
         }
     }
 

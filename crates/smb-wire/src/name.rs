@@ -14,9 +14,11 @@
 //! | a byte that is not UTF-8 | U+EF80 to U+EFFF: U+EF00 plus the byte |
 //! | a character that the rows above would turn into something else | its UTF-8 bytes, as if they were none |
 //!
-//! The last two rows make it reversible: local to wire and back is the identity for every file name. The other way
-//! about holds for every name but those spelled by hand in the U+EF80 range, which may come back as the characters they
-//! spell. Surrogates without their other half have no local name: STATUS_OBJECT_NAME_INVALID.
+//! The last two rows make it reversible: local to wire and back is the identity for every file name, and no two are
+//! shown alike. The other way about, a name a client makes is shown as it was made, but for one that ends in a plain
+//! space or dot, which comes back with U+F028 or U+F029, and one spelled by hand in the U+EF80 range, which may come
+//! back as the characters it spells. Surrogates without their other half have no local name:
+//! STATUS_OBJECT_NAME_INVALID.
 
 use crate::status::NtStatus;
 
@@ -61,7 +63,7 @@ pub fn parse_path(wire: &[u8]) -> Result<WirePath, NtStatus> {
     parse_relative(wire)
 }
 
-/// Reads the target of a rename or link (MS-FSCC 2.4.42), where clients may begin with a `\`.
+/// Reads the target of a rename or link (MS-FSCC 2.4), where clients may begin with a `\`.
 pub fn parse_target(wire: &[u8]) -> Result<WirePath, NtStatus> {
     parse_relative(wire.strip_prefix(&SEPARATOR.to_le_bytes()).unwrap_or(wire))
 }
@@ -213,7 +215,7 @@ pub fn local_to_wire(local: &[u8], out: &mut Vec<u8>) {
     out.reserve(local.len() * 2);
     if matches!(local, b"." | b"..") || local.iter().all(|&b| is_plain(b)) && !ends_badly(local) {
         // Nearly every name: ASCII that Windows can hold.
-        local.iter().for_each(|&b| out.extend_from_slice(&[b, 0]));
+        out.extend(local.iter().flat_map(|&byte| [byte, 0]));
         return;
     }
     let mut left = local.len();

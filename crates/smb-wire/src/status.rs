@@ -250,6 +250,7 @@ statuses! {
     NETWORK_CREDENTIAL_CONFLICT = 0xc000_0195, "Credentials conflict with a session there is.";
     DOMAIN_TRUST_INCONSISTENT = 0xc000_019b, "The trust between domains is inconsistent.";
     FS_DRIVER_REQUIRED = 0xc000_019c, "A file system driver is missing; the answer to DFS where there is none.";
+    INVALID_LOCK_RANGE = 0xc000_01a1, "The range passes the end of what 64 bits can say.";
     NOT_SAME_OBJECT = 0xc000_01ac, "The handles are to different objects.";
     NO_USER_SESSION_KEY = 0xc000_0202, "The session has no key.";
     USER_SESSION_DELETED = 0xc000_0203, "The session is gone.";

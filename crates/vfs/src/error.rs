@@ -11,7 +11,7 @@ pub type VfsResult<T> = Result<T, VfsError>;
 pub enum VfsError {
     /// The last component does not exist.
     NotFound,
-    /// A component before the last does not exist. SMB tells the two apart (STATUS_OBJECT_PATH_NOT_FOUND).
+    /// A component before the last does not exist or is no directory. SMB tells the two apart (STATUS_OBJECT_PATH_NOT_FOUND).
     PathNotFound,
     /// The name is taken.
     Exists,

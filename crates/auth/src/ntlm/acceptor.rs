@@ -11,7 +11,7 @@ use smb_wire::spnego::{OID_NTLMSSP, Oid};
 use super::Signers;
 use super::keys::{self, Key};
 use crate::{
-    AcceptorConfig, AuthError, Authenticated, MechStep, Mechanism, NtHash, Outcome, SessionKey, UserLookup, Who,
+    AcceptorConfig, AuthError, Authenticated, LoginKind, MechStep, Mechanism, NtHash, Outcome, SessionKey, UserLookup,
 };
 
 /// An NTLMv1 response, with or without extended session security.
@@ -45,7 +45,7 @@ pub(crate) struct NtlmAcceptor {
 enum State {
     Start,
     Challenged(Exchange),
-    Done(Option<Signers>),
+    Done(Option<Box<Signers>>),
     Failed,
 }
 
@@ -160,7 +160,7 @@ impl Exchange {
             return Ok(Verdict { who, exported, flags });
         }
         if !is_known && config.allow_guest {
-            who.who = Who::Guest;
+            who.kind = LoginKind::Guest;
             return Ok(Verdict { who, exported: Key::default(), flags: Flags::empty() });
         }
         Err(AuthError::Refused)
@@ -177,7 +177,7 @@ impl Exchange {
         if !config.allow_anonymous {
             return Err(AuthError::Refused);
         }
-        who.who = Who::Anonymous;
+        who.kind = LoginKind::Anonymous;
         Ok(Verdict { who, exported: exported_key(message, flags, &Key::default())?, flags })
     }
 
@@ -263,7 +263,7 @@ fn describe(message: &Authenticate<'_>) -> Result<Authenticated, AuthError> {
         name: utf16le_decode(message.user)?,
         domain: utf16le_decode(message.domain)?,
         workstation: utf16le_decode(message.workstation).unwrap_or_default(),
-        who: Who::User,
+        kind: LoginKind::User,
         target_name: None,
         channel_bindings: None,
     };

@@ -33,7 +33,7 @@ pub(crate) struct NtlmInitiator {
 pub(crate) struct Answer {
     pub token: Vec<u8>,
     pub exported: Key,
-    pub signers: Option<Signers>,
+    pub signers: Option<Box<Signers>>,
 }
 
 /// The two responses and the key they lead to.

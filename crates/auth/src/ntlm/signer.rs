@@ -23,11 +23,13 @@ pub(crate) struct Signers {
 }
 
 impl Signers {
-    /// `None` where no extended session security was agreed on.
-    pub(crate) fn new(exported: &Key, flags: Flags) -> Option<Self> {
-        flags.contains(Flags::EXTENDED_SESSION_SECURITY).then(|| Self {
-            client: Signer::new(exported, flags, CLIENT_SIGNING, CLIENT_SEALING),
-            server: Signer::new(exported, flags, SERVER_SIGNING, SERVER_SEALING),
+    /// `None` where no extended session security was agreed on. Boxed: the two RC4 states are large.
+    pub(crate) fn new(exported: &Key, flags: Flags) -> Option<Box<Self>> {
+        flags.contains(Flags::EXTENDED_SESSION_SECURITY).then(|| {
+            Box::new(Self {
+                client: Signer::new(exported, flags, CLIENT_SIGNING, CLIENT_SEALING),
+                server: Signer::new(exported, flags, SERVER_SIGNING, SERVER_SEALING),
+            })
         })
     }
 }

@@ -50,7 +50,7 @@ fn delete_on_close_takes_effect_when_its_open_closes_and_the_last_one_deletes() 
     let other = open(&table, R, ALL).expect("not pending yet");
     assert!(!other.delete_pending());
 
-    let closed = doomed.close_noting(Arc::new("by this name"));
+    let closed = doomed.close_noting(Arc::new("by this name")).unwrap();
     assert!(!closed.last && closed.delete.is_none());
     assert!(other.delete_pending() && table.is_delete_pending(file(1)));
     assert_eq!(open(&table, R, ALL).err(), Some(Denied::DeletePending));

@@ -1,6 +1,5 @@
 //! One file for each command or family: a handler takes a request and appends its response's body.
 
-pub mod change_attributes;
 pub mod close;
 pub mod create;
 pub mod flush;
@@ -11,6 +10,7 @@ pub mod query_directory;
 pub mod query_info;
 pub mod read;
 pub mod rename;
+pub mod security;
 pub mod session_setup;
 pub mod set_info;
 pub mod tree_connect;
@@ -19,7 +19,6 @@ pub mod write;
 use smb_wire::NtStatus;
 use smb_wire::smb2::{ChangeNotifyRequest, Command, Header, OplockBreak, QueryDirectoryRequest, ReadRequest, put_four};
 
-use crate::connection::Inner;
 use crate::dispatch::Request;
 use crate::failure::Outcome;
 use crate::reply::ReplyWriter;
@@ -42,19 +41,6 @@ pub fn reply_room(message: &[u8]) -> Option<usize> {
 pub fn echo(out: &mut ReplyWriter) -> Outcome {
     put_four(out);
     Ok(NtStatus::SUCCESS)
-}
-
-/// CANCEL (3.3.5.16): ends a request that waits. It is never answered itself.
-pub(crate) fn cancel(conn: &Inner, header: &Header) {
-    let mut state = conn.state.borrow_mut();
-    let is_target = |w: &crate::connection::Waiting| match header.async_id {
-        0 => w.message_id == header.message_id,
-        id => w.async_id == id,
-    };
-    if let Some(index) = state.waiting.iter().position(is_target) {
-        // The request may have ended meanwhile.
-        let _ = state.waiting.swap_remove(index).cancel.send(());
-    }
 }
 
 /// CHANGE_NOTIFY (3.3.5.19): a server that does not watch directories says so, and clients poll.

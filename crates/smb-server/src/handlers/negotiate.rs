@@ -213,9 +213,9 @@ fn choose_signing(config: &Config, asked: &NegotiateRequest, dialect: Dialect) -
         NegotiateContext::Signing(offered) => Some(offered),
         _ => None,
     });
-    let chosen = offered.filter(|_| dialect == Dialect::V3_1_1).and_then(|offered| {
-        config.signing_algorithms.iter().copied().find(|a| offered.contains(&a.to_wire()))
-    });
+    let chosen = offered
+        .filter(|_| dialect == Dialect::V3_1_1)
+        .and_then(|offered| config.signing_algorithms.iter().copied().find(|a| offered.contains(&a.to_wire())));
     chosen.unwrap_or(SigningAlgorithm::AesCmac)
 }
 
@@ -250,7 +250,7 @@ fn response(conn: &Inner, n: &Negotiated, dialect: u16, contexts: Vec<NegotiateC
         max_read_bytes: n.max_read_bytes,
         max_write_bytes: n.max_write_bytes,
         system_time: conn.server.env.filetime(),
-        security_buffer: auth::Acceptor::initial_token(),
+        security_buffer: initial_token(conn),
         contexts,
     }
 }
@@ -268,7 +268,12 @@ fn wildcard_response(conn: &Inner, config: &Config) -> NegotiateResponse {
         max_read_bytes: config.max_read_bytes,
         max_write_bytes: config.max_write_bytes,
         system_time: conn.server.env.filetime(),
-        security_buffer: auth::Acceptor::initial_token(),
+        security_buffer: initial_token(conn),
         contexts: Vec::new(),
     }
+}
+
+/// The mechanisms there are, for the client to choose from.
+fn initial_token(conn: &Inner) -> Vec<u8> {
+    auth::Acceptor::new(&conn.server.config.load().ntlm, [0; 8], 0).initial_token()
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use auth::{Acceptor, AuthError, Authenticated, SessionKey, Step, Who};
+use auth::{Acceptor, AuthError, Authenticated, LoginKind, SessionKey, Step};
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Derivation, PreauthHash, SealingKey, SessionKeys, SigningKey};
 use smb_wire::smb2::{Dialect, SecurityMode, SessionFlags, SessionSetupRequest, SessionSetupResponse, put_four};
@@ -40,7 +40,8 @@ pub(crate) fn session_setup(request: &mut Request<'_>, out: &mut ReplyWriter) ->
     let negotiated = request.conn.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
     if setup.binding {
         // Several channels are not offered: the capability is absent from NEGOTIATE (3.3.5.5).
-        let status = if negotiated.dialect.is_3() { NtStatus::REQUEST_NOT_ACCEPTED } else { NtStatus::INVALID_PARAMETER };
+        let status =
+            if negotiated.dialect.is_3() { NtStatus::REQUEST_NOT_ACCEPTED } else { NtStatus::INVALID_PARAMETER };
         return Err(status.into());
     }
     let mut login = begin_or_continue(request)?;
@@ -48,7 +49,7 @@ pub(crate) fn session_setup(request: &mut Request<'_>, out: &mut ReplyWriter) ->
     let id = request.header.session_id;
     out_session_id(request, out);
     let users = request.conn.server.users.load_full();
-    match login.acceptor.step(setup.security_buffer, &***users) {
+    match login.acceptor.step(setup.security_buffer, &**users) {
         Ok(Step::Continue(token)) => {
             request.conn.state.borrow_mut().logins.insert(id, login);
             if let Some(element) = out.current() {
@@ -99,7 +100,7 @@ fn begin_or_continue(request: &mut Request<'_>) -> Result<Login, NtStatus> {
     }
     let env = &conn.server.env;
     let acceptor = Acceptor::new(&config.ntlm, env.random_bytes(), env.filetime());
-    Ok(Login { acceptor, preauth: state.preauth.clone(), renews })
+    Ok(Login { acceptor, preauth: state.preauth, renews })
 }
 
 /// The response's header names the session, which may just have been made.
@@ -136,6 +137,7 @@ fn establish(
     }
     tracing::info!(
         peer = %conn.peer,
+        at = %conn.local,
         user = %channel.session.user().name,
         dialect = %negotiated.dialect,
         signing = %signing_words(negotiated, &channel),
@@ -189,21 +191,13 @@ fn make_channel(
     if wants_signing && keyless && config.signing_required {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    let session = Session::new(
-        request.header.session_id,
-        negotiated.client_guid,
-        negotiated.dialect,
-        user,
-        wants_signing && !keyless,
-        encrypt,
-        seals,
-    );
+    let session = Session::new(request.header.session_id, user, wants_signing && !keyless, encrypt, seals);
     let signing = (!keyless).then(|| Arc::new(SigningKey::new(negotiated.signing, &keys.signing)));
     Ok(Channel { session: Arc::new(session), signing })
 }
 
 fn identify(server: &Server, who: Authenticated) -> User {
-    let (guest, anonymous) = (who.who == Who::Guest, who.who == Who::Anonymous);
+    let (guest, anonymous) = (who.kind == LoginKind::Guest, who.kind == LoginKind::Anonymous);
     let known = if anonymous || guest { None } else { (server.identities)(&who.name) };
     let cred = known.unwrap_or_else(|| Cred { uid: NOBODY, gid: NOBODY, groups: Arc::from([]) });
     User { name: who.name, cred, guest, anonymous }

@@ -259,6 +259,32 @@ mod tests {
         }
     }
 
+    /// 256-bit frames nobody has published: these are from another implementation (the Python package cryptography).
+    #[test]
+    fn frames_under_256_bit_keys_are_what_another_implementation_makes() {
+        let key_bytes: Vec<u8> = (0..32).collect();
+        let message: Vec<u8> = b"\xfeSMB".iter().copied().chain(0..60).collect();
+        for (cipher, expected) in [
+            (
+                Cipher::Aes256Gcm,
+                "fd534d42b7624890d0bdd9c9385decb51e22ee120807060504030201000000000000000040000000
+                00000100887766554433221149ec3c2792476069119eed2cd69c96c1354997c1d93a06f6ce3b6587
+                26521f793510ae2272c06471ea571cae10f9c244ddf27f98af1e624412770df46cfa4a00",
+            ),
+            (
+                Cipher::Aes256Ccm,
+                "fd534d42549b63d50e4d15a3351f6e74ffd52eca0807060504030201000000000000000040000000
+                000001008877665544332211e5f3efad1ceea3e5dc5f1e830e7f868bd408a20162f68dbc48be657c
+                b7c70f0d8136750a431f500dbad0563b5848d00f5ad2056bae9c07656ae3b3fb4ff34ffa",
+            ),
+        ] {
+            let mut sealed = frame(&message);
+            let key = SealingKey::new(cipher, &key_bytes).unwrap();
+            key.seal(&mut sealed, 0x1122_3344_5566_7788, 0x0102_0304_0506_0708);
+            assert_eq!(sealed, hex(expected), "{cipher:?}");
+        }
+    }
+
     #[test]
     fn every_cipher_opens_what_it_sealed() {
         for cipher in ALL {

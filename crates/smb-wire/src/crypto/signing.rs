@@ -23,7 +23,8 @@ pub struct SigningKey {
 
 #[derive(Debug)]
 enum Mac {
-    Hmac(hmac::Key),
+    /// Boxed: it is large.
+    Hmac(Box<hmac::Key>),
     Cmac(cmac::Key),
     Gmac(LessSafeKey),
 }
@@ -33,7 +34,7 @@ impl SigningKey {
     pub fn new(algorithm: SigningAlgorithm, key: &[u8; 16]) -> Self {
         const FITS: &str = "AES-128 takes 16 bytes";
         let mac = match algorithm {
-            SigningAlgorithm::HmacSha256 => Mac::Hmac(hmac::Key::new(hmac::HMAC_SHA256, key)),
+            SigningAlgorithm::HmacSha256 => Mac::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA256, key))),
             SigningAlgorithm::AesCmac => Mac::Cmac(cmac::Key::new(cmac::AES_128, key).expect(FITS)),
             SigningAlgorithm::AesGmac => {
                 Mac::Gmac(LessSafeKey::new(UnboundKey::new(&aead::AES_128_GCM, key).expect(FITS)))
@@ -118,7 +119,7 @@ mod tests {
         bytes
     }
 
-    /// The last SESSION_SETUP responses of Microsoft's published 3.1.1 walk-through, signed by a Windows server.
+    /// The last SESSION_SETUP response of Microsoft's published 3.1.1 walk-through, signed by a Windows server.
     #[test]
     fn a_windows_signature_verifies() {
         let mut response = hex("FE534D4240000100000000000100800009000000000000000300000000000000FFFE000000000000
@@ -159,8 +160,17 @@ mod tests {
         assert_eq!(tag.to_vec(), hex("5bdcc146bf60754e6a042426089575c7"));
     }
 
-    /// GMAC over a text by way of GHASH: NIST's GCM test case 1 (all zero, no data) and what an independent AES-GCM
-    /// makes of a header with a given MessageId.
+    /// A READ response of a server with MessageId 0x0102030405060708; the tag is OpenSSL's GMAC under that nonce.
+    #[test]
+    fn gmac_is_that_of_openssl() {
+        let mut response = hex("fe534d4240000000000000000900010009000000000000000807060504030201fffe000000000000
+            110000000000000000000000000000000000000000000000676d6163207369676e73207468697320626f6479");
+        assert_eq!(&response[HEADER_LEN..], b"gmac signs this body");
+        SigningKey::new(SigningAlgorithm::AesGmac, &std::array::from_fn(|i| i as u8)).sign(&mut response);
+        assert_eq!(response[SIGNATURE].to_vec(), hex("8AE2E2CCE519F7EED20F61F539C6C8EB"));
+    }
+
+    /// The nonce, and the GMAC of nothing: NIST's GCM test case 1.
     #[test]
     fn gmac_uses_message_id_role_and_cancel_as_nonce() {
         let mut request = message(80);

@@ -63,7 +63,7 @@ pub struct PipeRead {
 
 /// Fragments: what Windows and Samba use on pipes.
 const MAX_FRAG: u16 = 4280;
-/// Fragments have to hold a head and something (C706 12.6.3.1 has 1432 as the least; nobody needs to be held to it).
+/// Fragments have to hold a head and something; C706 has 1432 as the least, and nobody needs to be held to it.
 const MIN_FRAG: u16 = 128;
 /// The longest stub taken, all fragments together: the calls here have some strings for arguments.
 const MAX_REQUEST: usize = 64 * 1024;
@@ -270,7 +270,7 @@ impl std::fmt::Debug for RpcPipe {
     }
 }
 
-/// Same interface, same major version, and a minor one that is there (C706 6.1.4.1).
+/// Same interface, same major version, and a minor one that is there.
 fn serves(have: Syntax, want: Syntax) -> bool {
     have.uuid == want.uuid && have.version & 0xffff == want.version & 0xffff && have.version >> 16 >= want.version >> 16
 }

@@ -10,19 +10,19 @@ use crate::codec::{Put, Reader, SliceWriter, padding};
 /// A class a directory is listed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DirInfoClass {
-    /// FileDirectoryInformation, 1 (MS-FSCC 2.4.10).
+    /// FileDirectoryInformation, 1 (MS-FSCC 2.4).
     Directory,
-    /// FileFullDirectoryInformation, 2 (MS-FSCC 2.4.15).
+    /// FileFullDirectoryInformation, 2 (MS-FSCC 2.4).
     FullDirectory,
-    /// FileBothDirectoryInformation, 3 (MS-FSCC 2.4.8).
+    /// FileBothDirectoryInformation, 3 (MS-FSCC 2.4).
     BothDirectory,
-    /// FileNamesInformation, 12 (MS-FSCC 2.4.33).
+    /// FileNamesInformation, 12 (MS-FSCC 2.4).
     Names,
-    /// FileIdBothDirectoryInformation, 37 (MS-FSCC 2.4.22).
+    /// FileIdBothDirectoryInformation, 37 (MS-FSCC 2.4).
     IdBothDirectory,
-    /// FileIdFullDirectoryInformation, 38 (MS-FSCC 2.4.24).
+    /// FileIdFullDirectoryInformation, 38 (MS-FSCC 2.4).
     IdFullDirectory,
-    /// FileIdExtdDirectoryInformation, 60 (MS-FSCC 2.4.23).
+    /// FileIdExtdDirectoryInformation, 60 (MS-FSCC 2.4).
     IdExtdDirectory,
     /// FileIdExtdBothDirectoryInformation, 63.
     IdExtdBothDirectory,

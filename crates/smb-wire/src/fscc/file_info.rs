@@ -106,7 +106,7 @@ classes!(FileInfoClass {
 impl FileInfoClass {
     /// The output buffer a query of this class needs at least, else STATUS_INFO_LENGTH_MISMATCH. For a class with a
     /// name at its end this is the structure with its first character, as Windows declares it; a buffer of that size
-    /// that does not hold the whole name gets what fits and STATUS_BUFFER_OVERFLOW (MS-FSA 2.1.5.12). `None`: not a
+    /// that does not hold the whole name gets what fits and STATUS_BUFFER_OVERFLOW (MS-FSA 2.1.5). `None`: not a
     /// class that is queried.
     pub const fn query_min_len(self) -> Option<usize> {
         Some(match self {
@@ -157,7 +157,7 @@ impl FileInfoClass {
 }
 
 fixed_info! {
-    /// FileBasicInformation, class 4 (MS-FSCC 2.4.7).
+    /// FileBasicInformation, class 4 (MS-FSCC 2.4).
     BasicInfo[40] {
         /// Made.
         created: FileTime,
@@ -171,7 +171,7 @@ fixed_info! {
         attributes: FileAttributes,
     }
 
-    /// FileStandardInformation, class 5 (MS-FSCC 2.4.47).
+    /// FileStandardInformation, class 5 (MS-FSCC 2.4).
     StandardInfo[24] {
         /// Space taken, in bytes.
         allocation_bytes: u64,
@@ -185,61 +185,61 @@ fixed_info! {
         directory: bool,
     }
 
-    /// FileInternalInformation, class 6 (MS-FSCC 2.4.26).
+    /// FileInternalInformation, class 6 (MS-FSCC 2.4).
     InternalInfo[8] {
         /// The file's number on its volume.
         file_id: u64,
     }
 
-    /// FileEaInformation, class 7 (MS-FSCC 2.4.13).
+    /// FileEaInformation, class 7 (MS-FSCC 2.4).
     EaInfo[4] {
         /// Bytes of all extended attributes.
         ea_bytes: u32,
     }
 
-    /// FileAccessInformation, class 8 (MS-FSCC 2.4.1).
+    /// FileAccessInformation, class 8 (MS-FSCC 2.4).
     AccessInfo[4] {
         /// The rights of the handle.
         access: AccessMask,
     }
 
-    /// FileDispositionInformation, class 13 (MS-FSCC 2.4.11).
+    /// FileDispositionInformation, class 13 (MS-FSCC 2.4).
     DispositionInfo[1] {
         /// Delete when the last handle closes; `false` takes that back.
         delete: bool,
     }
 
-    /// FilePositionInformation, class 14 (MS-FSCC 2.4.40).
+    /// FilePositionInformation, class 14 (MS-FSCC 2.4).
     PositionInfo[8] {
         /// The handle's offset, which SMB2 only stores.
         offset: u64,
     }
 
-    /// FileModeInformation, class 16 (MS-FSCC 2.4.31).
+    /// FileModeInformation, class 16 (MS-FSCC 2.4).
     ModeInfo[4] {
         /// How the handle was opened.
         mode: FileMode,
     }
 
-    /// FileAlignmentInformation, class 17 (MS-FSCC 2.4.3).
+    /// FileAlignmentInformation, class 17 (MS-FSCC 2.4).
     AlignmentInfo[4] {
         /// The alignment buffers need, less one.
         alignment: u32,
     }
 
-    /// FileAllocationInformation, class 19 (MS-FSCC 2.4.4).
+    /// FileAllocationInformation, class 19 (MS-FSCC 2.4).
     AllocationInfo[8] {
         /// The space to take, in bytes; below the length it cuts the file.
         allocation_bytes: u64,
     }
 
-    /// FileEndOfFileInformation, class 20 (MS-FSCC 2.4.14).
+    /// FileEndOfFileInformation, class 20 (MS-FSCC 2.4).
     EndOfFileInfo[8] {
         /// The length to have, in bytes.
         end_of_file: u64,
     }
 
-    /// FilePipeInformation, class 23 (MS-FSCC 2.4.37).
+    /// FilePipeInformation, class 23 (MS-FSCC 2.4).
     PipeInfo[8] {
         /// 0 byte stream, 1 messages.
         read_mode: u32,
@@ -247,7 +247,7 @@ fixed_info! {
         completion_mode: u32,
     }
 
-    /// FilePipeLocalInformation, class 24 (MS-FSCC 2.4.38).
+    /// FilePipeLocalInformation, class 24 (MS-FSCC 2.4).
     PipeLocalInfo[40] {
         /// 0 byte stream, 1 messages.
         pipe_type: u32,
@@ -271,7 +271,7 @@ fixed_info! {
         end: u32,
     }
 
-    /// FileCompressionInformation, class 28 (MS-FSCC 2.4.9).
+    /// FileCompressionInformation, class 28 (MS-FSCC 2.4).
     CompressionInfo[16] {
         /// Length on the device, in bytes.
         compressed_bytes: u64,
@@ -285,7 +285,7 @@ fixed_info! {
         cluster_shift: u8,
     }
 
-    /// FileNetworkOpenInformation, class 34 (MS-FSCC 2.4.34).
+    /// FileNetworkOpenInformation, class 34 (MS-FSCC 2.4).
     NetworkOpenInfo[56] {
         /// Made.
         created: FileTime,
@@ -303,7 +303,7 @@ fixed_info! {
         attributes: FileAttributes,
     }
 
-    /// FileAttributeTagInformation, class 35 (MS-FSCC 2.4.6).
+    /// FileAttributeTagInformation, class 35 (MS-FSCC 2.4).
     AttributeTagInfo[8] {
         /// Attributes.
         attributes: FileAttributes,
@@ -311,13 +311,13 @@ fixed_info! {
         reparse_tag: u32,
     }
 
-    /// FileValidDataLengthInformation, class 39 (MS-FSCC 2.4.49).
+    /// FileValidDataLengthInformation, class 39 (MS-FSCC 2.4).
     ValidDataLengthInfo[8] {
         /// Bytes from the start that were written.
         valid_bytes: u64,
     }
 
-    /// FileStandardLinkInformation, class 54 (MS-FSCC 2.4.48).
+    /// FileStandardLinkInformation, class 54 (MS-FSCC 2.4).
     StandardLinkInfo[12] {
         /// Hard links that are not going to be deleted.
         accessible_links: u32,
@@ -329,7 +329,7 @@ fixed_info! {
         directory: bool,
     }
 
-    /// FileIdInformation, class 59 (MS-FSCC 2.4.21).
+    /// FileIdInformation, class 59 (MS-FSCC 2.4).
     IdInfo[24] {
         /// The volume's serial number.
         volume_serial: u64,
@@ -337,20 +337,20 @@ fixed_info! {
         file_id: u128,
     }
 
-    /// FileDispositionInformationEx, class 64 (MS-FSCC 2.4.12).
+    /// FileDispositionInformationEx, class 64 (MS-FSCC 2.4).
     DispositionExInfo[4] {
         /// What to do.
         flags: DispositionFlags,
     }
 
-    /// FileCaseSensitiveInformation, class 71 (MS-FSCC 2.4.8).
+    /// FileCaseSensitiveInformation, class 71 (MS-FSCC 2.4).
     CaseSensitiveInfo[4] {
         /// 1: names in this directory are told apart by case.
         flags: u32,
     }
 }
 
-/// FileAllInformation, class 18 (MS-FSCC 2.4.2).
+/// FileAllInformation, class 18 (MS-FSCC 2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllInfo<'a> {
     /// Class 4.

@@ -29,8 +29,7 @@ impl<'a> NameInfo<'a> {
     }
 }
 
-/// FileRenameInformation type 2 (10), FileLinkInformation type 2 (11), and their Ex forms (65, 72) (MS-FSCC 2.4.42.2,
-/// 2.4.28.2).
+/// FileRenameInformation type 2 (10), FileLinkInformation type 2 (11), and their Ex forms (65, 72) (MS-FSCC 2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenameInfo<'a> {
     /// What to do when the name is taken, and more in the Ex forms. The plain forms only know
@@ -71,7 +70,7 @@ impl<'a> RenameInfo<'a> {
     }
 }
 
-/// One stream of FileStreamInformation, class 22 (MS-FSCC 2.4.49).
+/// One stream of FileStreamInformation, class 22 (MS-FSCC 2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamEntry<'a> {
     /// Length, in bytes.
@@ -113,7 +112,7 @@ impl<'a> StreamListWriter<'a> {
     }
 }
 
-/// One extended attribute of FileFullEaInformation, class 15 (MS-FSCC 2.4.16).
+/// One extended attribute of FileFullEaInformation, class 15 (MS-FSCC 2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EaEntry<'a> {
     /// 0x80: the file makes no sense to someone who does not know this attribute.
@@ -140,7 +139,7 @@ pub fn ea_entries(bytes: &[u8]) -> impl Iterator<Item = Result<EaEntry<'_>, Fscc
     })
 }
 
-/// Reads the names of a FILE_GET_EA_INFORMATION list (MS-FSCC 2.4.16.1), which a query of class 15 may bring.
+/// Reads the names of a FILE_GET_EA_INFORMATION list (MS-FSCC 2.4), which a query of class 15 may bring.
 pub fn get_ea_names(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], FsccError>> {
     Chain::new(bytes).map(|entry| {
         let mut from = Reader::new(entry?);

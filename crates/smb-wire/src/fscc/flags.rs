@@ -105,7 +105,7 @@ bitflags! {
         const _ = !0;
     }
 
-    /// How a file is open (MS-FSCC 2.4.31).
+    /// How a file is open (MS-FSCC 2.4).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct FileMode: u32 {
         /// FILE_WRITE_THROUGH.
@@ -124,7 +124,7 @@ bitflags! {
         const _ = !0;
     }
 
-    /// How to delete (MS-FSCC 2.4.12, FileDispositionInformationEx).
+    /// How to delete (MS-FSCC 2.4, FileDispositionInformationEx).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct DispositionFlags: u32 {
         /// Delete; without it the mark is taken back.
@@ -141,16 +141,16 @@ bitflags! {
         const _ = !0;
     }
 
-    /// How to rename (MS-FSCC 2.4.42, FileRenameInformationEx).
+    /// How to rename (MS-FSCC 2.4, FileRenameInformationEx).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct RenameFlags: u32 {
         /// Take the place of what has the new name.
         const REPLACE_IF_EXISTS = 0x1;
         /// Replace an open file too, as POSIX does.
         const POSIX_SEMANTICS = 0x2;
-        /// Do not raise the file's share access for the rename.
+        /// Do not take over whether the new directory is pinned.
         const SUPPRESS_PIN_STATE_INHERITANCE = 0x4;
-        /// Do not inherit storage reserve.
+        /// Do not take over the new directory's storage reserve.
         const SUPPRESS_STORAGE_RESERVE_INHERITANCE = 0x8;
         /// Do not increase the available space.
         const NO_INCREASE_AVAILABLE_SPACE = 0x10;
@@ -162,7 +162,7 @@ bitflags! {
         const _ = !0;
     }
 
-    /// What a file system can do (MS-FSCC 2.5.1).
+    /// What a file system can do (MS-FSCC 2.5).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct FsAttributes: u32 {
         /// Can tell names apart by case.
@@ -218,10 +218,10 @@ bitflags! {
     }
 }
 
-/// A hard link has the flags of a rename (MS-FSCC 2.4.28.1).
+/// A hard link has the flags of a rename (MS-FSCC 2.4).
 pub type LinkFlags = RenameFlags;
 
-/// Which rights each generic right stands for (MS-DTYP 2.4.3, MS-FSA 2.1.4.14).
+/// Which rights each generic right stands for (MS-DTYP 2.4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GenericMapping {
     /// GENERIC_READ.

@@ -46,7 +46,7 @@ impl FsInfoClass {
 }
 
 fixed_info! {
-    /// FileFsSizeInformation, class 3 (MS-FSCC 2.5.8).
+    /// FileFsSizeInformation, class 3 (MS-FSCC 2.5).
     SizeFsInfo[24] {
         /// Allocation units in all.
         total_units: u64,
@@ -58,7 +58,7 @@ fixed_info! {
         bytes_per_sector: u32,
     }
 
-    /// FileFsDeviceInformation, class 4 (MS-FSCC 2.5.10).
+    /// FileFsDeviceInformation, class 4 (MS-FSCC 2.5).
     DeviceFsInfo[8] {
         /// 7 for a disk, 0x11 for a named pipe.
         device_type: u32,
@@ -66,7 +66,7 @@ fixed_info! {
         characteristics: u32,
     }
 
-    /// FileFsControlInformation, class 6 (MS-FSCC 2.5.2).
+    /// FileFsControlInformation, class 6 (MS-FSCC 2.5).
     ControlFsInfo[48] {
         /// Content indexing: unused.
         free_space_start_filtering: u64,
@@ -82,7 +82,7 @@ fixed_info! {
         flags: u32,
     }
 
-    /// FileFsFullSizeInformation, class 7 (MS-FSCC 2.5.4).
+    /// FileFsFullSizeInformation, class 7 (MS-FSCC 2.5).
     FullSizeFsInfo[32] {
         /// Allocation units in all.
         total_units: u64,
@@ -96,7 +96,7 @@ fixed_info! {
         bytes_per_sector: u32,
     }
 
-    /// FileFsObjectIdInformation, class 8 (MS-FSCC 2.5.6).
+    /// FileFsObjectIdInformation, class 8 (MS-FSCC 2.5).
     ObjectIdFsInfo[64] {
         /// A GUID for the file system.
         object_id: [u8; 16],
@@ -104,7 +104,7 @@ fixed_info! {
         extended: [u8; 48],
     }
 
-    /// FileFsSectorSizeInformation, class 11 (MS-FSCC 2.5.7).
+    /// FileFsSectorSizeInformation, class 11 (MS-FSCC 2.5).
     SectorSizeFsInfo[28] {
         /// Bytes in a logical sector.
         logical_bytes: u32,
@@ -123,7 +123,7 @@ fixed_info! {
     }
 }
 
-/// FileFsVolumeInformation, class 1 (MS-FSCC 2.5.9).
+/// FileFsVolumeInformation, class 1 (MS-FSCC 2.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeFsInfo<'a> {
     /// When the volume was made.
@@ -161,7 +161,7 @@ impl<'a> VolumeFsInfo<'a> {
     }
 }
 
-/// FileFsAttributeInformation, class 5 (MS-FSCC 2.5.1).
+/// FileFsAttributeInformation, class 5 (MS-FSCC 2.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributeFsInfo<'a> {
     /// What the file system can do.

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct FileTime(pub u64);
 
-/// What a time in a SET asks for (MS-FSCC 2.4.7).
+/// What a time in a SET asks for (MS-FSCC 2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeUpdate {
     /// 0: leave it as it is.
@@ -45,7 +45,7 @@ impl FileTime {
     }
 
     /// What this number asks for in a SET; `None` for the negative numbers below -2, which are
-    /// STATUS_INVALID_PARAMETER (MS-FSA 2.1.5.15.2).
+    /// STATUS_INVALID_PARAMETER (MS-FSA 2.1.5, set FileBasicInformation).
     pub fn as_update(self) -> Option<TimeUpdate> {
         match self.0.cast_signed() {
             0 => Some(TimeUpdate::Keep),

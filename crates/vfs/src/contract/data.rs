@@ -1,5 +1,7 @@
 //! The contract for files: their data, attributes and rights.
 
+#![expect(missing_docs, reason = "a test's name is its sentence")]
+
 use std::sync::Arc;
 
 use super::{World, error, how, path, read_all};
@@ -8,7 +10,6 @@ use crate::{
     VfsError, Wait, WantKind,
 };
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn what_is_written_is_read(world: &World) {
     let node = world.make("a", b"hello");
     node.write(5, b" world", Wait::Never).unwrap();
@@ -26,7 +27,6 @@ pub fn what_is_written_is_read(world: &World) {
     assert!(matches!(again.read(6, &mut buf, Wait::Never), Ok(5) | Err(VfsError::WouldBlock)));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn reads_end_with_the_file(world: &World) {
     let node = world.make("a", b"hello");
     let mut buf = [0; 10];
@@ -40,7 +40,6 @@ pub fn reads_end_with_the_file(world: &World) {
     }
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn a_file_is_cut_and_extended(world: &World) {
     let node = world.make("a", b"hello");
     let to = |len| SetAttr { len_bytes: Some(len), ..SetAttr::default() };
@@ -56,7 +55,6 @@ pub fn a_file_is_cut_and_extended(world: &World) {
     assert_eq!(dir.set_attr(&world.cred, &to(0)), Err(VfsError::IsDirectory));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn offsets_out_of_reach_are_refused(world: &World) {
     let node = world.make("a", b"hello");
     assert_eq!(node.write(u64::MAX, b"x", Wait::Allowed), Err(VfsError::TooLarge));
@@ -65,7 +63,6 @@ pub fn offsets_out_of_reach_are_refused(world: &World) {
     assert_eq!(read_all(&*node), b"hello");
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn rights_are_those_of_the_open(world: &World) {
     world.make("a", b"hello");
     let reader = world.open("a", Access::READ).unwrap();
@@ -81,7 +78,6 @@ pub fn rights_are_those_of_the_open(world: &World) {
     assert_eq!(reader.read_dir(0, &mut |_| true), Err(VfsError::NotDirectory));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn space_is_reserved(world: &World) {
     let node = world.make("a", b"hello");
     node.allocate(0, 100, false).unwrap();
@@ -93,7 +89,6 @@ pub fn space_is_reserved(world: &World) {
     assert_eq!(read_all(&*node), b"hello\0\0\0");
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn attributes_are_set(world: &World) {
     let node = world.make("a", b"hello");
     node.set_attr(&world.cred, &SetAttr { mode: Some(0o640), ..SetAttr::default() }).unwrap();
@@ -108,7 +103,6 @@ pub fn attributes_are_set(world: &World) {
     }
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn times_are_set(world: &World) {
     let node = world.make("a", b"hello");
     let time = |secs, nanos| Some(SetTime::At(Timestamp { secs, nanos }));
@@ -125,7 +119,6 @@ pub fn times_are_set(world: &World) {
     assert_eq!(node.set_attr(&world.cred, &wrong), Err(VfsError::InvalidArgument));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn extended_attributes(world: &World) {
     if !world.backend.capabilities().contains(Capabilities::XATTR) {
         return;
@@ -155,7 +148,6 @@ pub fn extended_attributes(world: &World) {
     assert_eq!(node.set_xattr(&world.cred, "user.big", &[0; 70_000]), Err(VfsError::TooLarge));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn an_attribute_only_node_is_enough_for_attributes(world: &World) {
     world.make("a", b"hello");
     let node = world.open("a", Access::empty()).unwrap();
@@ -177,7 +169,6 @@ pub fn an_attribute_only_node_is_enough_for_attributes(world: &World) {
     }
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn modes_are_exact(world: &World) {
     for (name, kind, mode) in [
         ("a", WantKind::File, 0o666),
@@ -195,7 +186,6 @@ pub fn modes_are_exact(world: &World) {
     }
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn others_are_refused(world: &World) {
     if !world.backend.capabilities().contains(Capabilities::IDENTITY) {
         return;
@@ -232,7 +222,6 @@ pub fn others_are_refused(world: &World) {
     assert_eq!((made.attr.uid, made.attr.gid), (1000, 1000));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn pages_or_not_supported(world: &World) {
     let node = world.make("a", b"hello");
     let mut pipe = Counting::default();
@@ -272,7 +261,6 @@ impl PagePipe for Counting {
     }
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn a_removed_file_is_read_to_the_end(world: &World) {
     let node = world.make("a", b"hello");
     world.remove("a").unwrap();

@@ -1,9 +1,10 @@
 //! The contract for names: opening, making, moving, listing and spelling.
 
+#![expect(missing_docs, reason = "a test's name is its sentence")]
+
 use super::{World, error, how, list, path, read_all};
 use crate::{Access, Disposition, FileKind, Name, Node, OpenHow, Path, Rename, VfsError, VfsResult, Wait, WantKind};
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn dispositions(world: &World) {
     let open = |disposition| world.open_how("a", how(Access::READ, disposition, WantKind::File));
     assert_eq!(error(open(Disposition::Open)), VfsError::NotFound);
@@ -17,7 +18,6 @@ pub fn dispositions(world: &World) {
     assert_eq!(error(world.open_how("", create_here)), VfsError::Exists);
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn kinds_are_checked(world: &World) {
     world.make("f", b"");
     world.make_dir("d");
@@ -36,7 +36,6 @@ pub fn kinds_are_checked(world: &World) {
     assert_eq!(error(result), VfsError::NotDirectory);
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn missing_is_told_from_missing_path(world: &World) {
     world.make("f", b"");
     world.make_dir("d");
@@ -55,7 +54,6 @@ pub fn missing_is_told_from_missing_path(world: &World) {
     assert_eq!(world.spell("D/y"), Err(VfsError::NotFound));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn nothing_is_made_without_waiting(world: &World) {
     let root = world.backend.root();
     let open = |how: OpenHow| world.backend.open(&world.cred, &*root, &path("a"), &how, Wait::Never).map(|o| o.created);
@@ -68,7 +66,6 @@ pub fn nothing_is_made_without_waiting(world: &World) {
     assert!(matches!(found, Ok(false) | Err(VfsError::WouldBlock)));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn removal(world: &World) {
     world.make_dir("d");
     world.make("d/f", b"");
@@ -82,7 +79,6 @@ pub fn removal(world: &World) {
     assert_eq!(world.attr("l"), Err(VfsError::NotFound));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn only_that_object_is_removed(world: &World) {
     let root = world.backend.root();
     let (file, dir) = (world.make("f", b"").id(), world.make_dir("d").id());
@@ -99,7 +95,6 @@ fn rename(world: &World, from: &str, to: &str, replace: Rename) -> VfsResult<()>
     world.backend.rename(&world.cred, (&*root, &path(from)), (&*root, &path(to)), replace)
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn renames(world: &World) {
     let node = world.make("a", b"one");
     world.make_dir("d");
@@ -120,7 +115,6 @@ pub fn renames(world: &World) {
     assert_eq!(world.attr("m").unwrap().kind, FileKind::Symlink);
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn renames_that_cannot_be(world: &World) {
     world.make("f", b"");
     world.make_dir("d");
@@ -136,7 +130,6 @@ pub fn renames_that_cannot_be(world: &World) {
     }
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn a_node_knows_where_it_is(world: &World) {
     let path_of = |node: &dyn Node| world.backend.path_of(node);
     assert_eq!(path_of(&*world.backend.root()), Ok(Path::here()));
@@ -161,7 +154,6 @@ pub fn a_node_knows_where_it_is(world: &World) {
     assert_eq!(path_of(&*gone), Err(VfsError::Stale));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn hard_links(world: &World) {
     let root = world.backend.root();
     let node = world.make("a", b"hello");
@@ -179,7 +171,6 @@ pub fn hard_links(world: &World) {
     assert_eq!(link(&*world.make_dir("d"), "e"), Err(VfsError::IsDirectory));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn symbolic_links(world: &World) {
     world.make_dir("d");
     world.make("d/f", b"hello");
@@ -206,7 +197,6 @@ pub fn symbolic_links(world: &World) {
     assert_eq!(symlink("n", b"a\0b"), Err(VfsError::InvalidArgument));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn links_do_not_lead_out(world: &World) {
     world.make_dir("d");
     for (at, target) in
@@ -226,7 +216,6 @@ pub fn links_do_not_lead_out(world: &World) {
     }
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn links_within_the_root_work_from_below(world: &World) {
     world.make_dir("a");
     world.make_dir("b");
@@ -241,7 +230,6 @@ pub fn links_within_the_root_work_from_below(world: &World) {
     assert!(world.backend.open(&world.cred, &*dir, &path("l"), &read, Wait::Allowed).is_ok());
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn a_listing_shows_every_entry_once(world: &World) {
     let dir = world.make_dir("d");
     assert!(list(&*dir, 10).is_empty());
@@ -258,7 +246,6 @@ pub fn a_listing_shows_every_entry_once(world: &World) {
     }
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn a_listing_goes_on_while_names_change(world: &World) {
     let dir = world.make_dir("d");
     for i in 0..50 {
@@ -294,7 +281,6 @@ pub fn a_listing_goes_on_while_names_change(world: &World) {
     }
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn case_is_ignored_where_asked(world: &World) {
     world.make_dir("Folder");
     world.make_dir("Folder/\u{c4}rger");
@@ -318,7 +304,6 @@ pub fn case_is_ignored_where_asked(world: &World) {
     assert!(matches!(never, Ok(_) | Err(VfsError::WouldBlock)), "{never:?}");
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn spelling_follows_changes(world: &World) {
     for round in 0..20 {
         let name = format!("File{round}");
@@ -334,7 +319,6 @@ pub fn spelling_follows_changes(world: &World) {
     }
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn names_that_are_not_text(world: &World) {
     let root = world.backend.root();
     let odd = Path::new(b"odd\xff\xfe").unwrap();
@@ -347,7 +331,6 @@ pub fn names_that_are_not_text(world: &World) {
     assert_eq!(world.backend.spell(&world.cred, &*root, &other, Wait::Allowed), Err(VfsError::NotFound));
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn long_names(world: &World) {
     let name = "n".repeat(255);
     let node = world.make(&name, b"hello");
@@ -358,7 +341,6 @@ pub fn long_names(world: &World) {
     world.remove(&name).unwrap();
 }
 
-#[expect(missing_docs, reason = "the name is the sentence")]
 pub fn entries_are_described(world: &World) {
     let dir = world.make_dir("d");
     let file = world.make("d/f", b"hello");

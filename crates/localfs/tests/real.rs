@@ -1,0 +1,322 @@
+//! What only a real file system has: other programs, other users, pipes, devices, mounts, and directories so large that
+//! time matters.
+
+mod temp;
+
+use std::ffi::CString;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use localfs::{LocalFs, LocalFsOptions, OpenRootError};
+use vfs::{
+    Access, AccessMask, Backend, Capabilities, Cred, Disposition, FileKind, OpenHow, Opened, Path, SetAttr, VfsError,
+    VfsResult, Wait, WantKind,
+};
+
+fn path(text: &str) -> Path {
+    Path::new(text.as_bytes()).unwrap()
+}
+
+fn how(access: Access, disposition: Disposition) -> OpenHow {
+    OpenHow { access, disposition, kind: WantKind::Any, follow: true, mode: 0o644 }
+}
+
+fn open(fs: &LocalFs, cred: &Cred, at: &str, access: Access) -> VfsResult<Opened> {
+    fs.open(cred, &*fs.root(), &path(at), &how(access, Disposition::Open), Wait::Allowed)
+}
+
+fn make(fs: &LocalFs, cred: &Cred, at: &str) -> VfsResult<Opened> {
+    fs.open(cred, &*fs.root(), &path(at), &how(Access::WRITE, Disposition::Create), Wait::Allowed)
+}
+
+fn spell(fs: &LocalFs, at: &str) -> VfsResult<Path> {
+    fs.spell(&temp::me(), &*fs.root(), &path(at), Wait::Allowed)
+}
+
+fn user(uid: u32) -> Cred {
+    Cred { uid, gid: uid, groups: Arc::from([uid + 1]) }
+}
+
+fn set_mode(at: &std::path::Path, mode: u32) {
+    localfs::run_as_process().unwrap();
+    std::fs::set_permissions(at, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_pipe_is_not_waited_for() {
+    let dir = temp::Dir::new();
+    let name = CString::new(dir.0.join("fifo").to_str().unwrap()).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &name, 0o666.into()).unwrap();
+    let fs = dir.serve();
+    for access in [Access::READ, Access::WRITE, Access::READ | Access::WRITE] {
+        assert_eq!(open(&fs, &temp::me(), "fifo", access).err(), Some(VfsError::AccessDenied));
+    }
+    let opened = open(&fs, &temp::me(), "fifo", Access::empty()).unwrap();
+    assert_eq!(opened.attr.kind, FileKind::Fifo);
+    assert!(opened.node.attr().is_ok());
+    opened.node.sync(vfs::Sync::All).unwrap();
+    assert_eq!(opened.node.read(0, &mut [0; 4], Wait::Allowed), Err(VfsError::InvalidArgument));
+}
+
+#[test]
+fn a_pipe_is_not_waited_for_in_one_step_either() {
+    let dir = temp::Dir::new();
+    let name = CString::new(dir.0.join("fifo").to_str().unwrap()).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &name, 0o666.into()).unwrap();
+    let options = LocalFsOptions { assume_no_devices: true, ..LocalFsOptions::default() };
+    let fs = LocalFs::new(&dir.0, options).unwrap();
+    for access in [Access::READ, Access::WRITE, Access::READ | Access::WRITE] {
+        assert_eq!(open(&fs, &temp::me(), "fifo", access).err(), Some(VfsError::AccessDenied));
+    }
+}
+
+#[test]
+fn a_path_without_end_is_refused() {
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    let long = path(&vec!["a"; 10_000].join("/"));
+    let (me, root) = (temp::me(), fs.root());
+    let open = fs.open(&me, &*root, &long, &how(Access::READ, Disposition::OpenOrCreate), Wait::Allowed);
+    assert!(matches!(open.err(), Some(VfsError::NameTooLong)));
+    assert_eq!(fs.spell(&me, &*root, &long, Wait::Allowed), Err(VfsError::NameTooLong));
+}
+
+#[test]
+fn a_device_is_not_touched() {
+    let fs = LocalFs::new(std::path::Path::new("/dev"), LocalFsOptions::default()).unwrap();
+    assert_eq!(open(&fs, &temp::me(), "null", Access::READ).err(), Some(VfsError::AccessDenied));
+    let opened = open(&fs, &temp::me(), "null", Access::empty()).unwrap();
+    assert_eq!((opened.attr.kind, opened.attr.rdev), (FileKind::CharDevice, 1 << 32 | 3));
+}
+
+#[test]
+fn magic_links_lead_nowhere() {
+    let fs = LocalFs::new(std::path::Path::new("/proc/self"), LocalFsOptions::default()).unwrap();
+    for at in ["root/etc/passwd", "cwd/x", "fd/0", "exe"] {
+        assert_eq!(open(&fs, &temp::me(), at, Access::READ).err(), Some(VfsError::Escapes), "{at}");
+    }
+}
+
+#[test]
+fn a_directory_moved_out_while_open_does_not_lead_out() {
+    let (outside, dir) = (temp::Dir::new(), temp::Dir::new());
+    std::fs::write(outside.0.join("secret"), "x").unwrap();
+    std::fs::create_dir_all(dir.0.join("a/b")).unwrap();
+    std::os::unix::fs::symlink("../secret", dir.0.join("a/b/up")).unwrap();
+    std::fs::write(dir.0.join("a/secret"), "fine").unwrap();
+    let fs = dir.serve();
+    let held = open(&fs, &temp::me(), "a/b", Access::READ).unwrap().node;
+    let up = |_: ()| fs.attr_at(&temp::me(), &*held, &path("up"), Wait::Allowed).map(|a| a.kind);
+    let follow = || fs.open(&temp::me(), &*held, &path("up"), &how(Access::READ, Disposition::Open), Wait::Allowed);
+    assert_eq!(up(()), Ok(FileKind::Symlink));
+    assert!(follow().is_ok());
+    std::fs::rename(dir.0.join("a/b"), outside.0.join("b")).unwrap();
+    assert_eq!(fs.path_of(&*held), Err(VfsError::Stale));
+    assert_eq!(follow().err(), Some(VfsError::Escapes));
+}
+
+#[test]
+fn the_root_may_be_moved() {
+    let (dir, parent) = (temp::Dir::new(), temp::Dir::new());
+    std::fs::create_dir(dir.0.join("d")).unwrap();
+    let fs = dir.serve();
+    let node = open(&fs, &temp::me(), "d", Access::empty()).unwrap().node;
+    std::fs::rename(&dir.0, parent.0.join("moved")).unwrap();
+    assert_eq!(fs.path_of(&*node), Ok(path("d")));
+    make(&fs, &temp::me(), "d/f").unwrap();
+    assert!(parent.0.join("moved/d/f").exists());
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    let missing = LocalFs::new(std::path::Path::new("/nonexistent/x"), LocalFsOptions::default());
+    assert!(matches!(missing.err(), Some(OpenRootError::Open { .. })));
+    let file = LocalFs::new(std::path::Path::new("/proc/self/exe"), LocalFsOptions::default());
+    assert!(matches!(file.err(), Some(OpenRootError::Open { .. })));
+}
+
+#[test]
+fn nothing_changes_when_read_only() {
+    let dir = temp::Dir::new();
+    std::fs::write(dir.0.join("f"), "hello").unwrap();
+    let options = LocalFsOptions { read_only: true, ..LocalFsOptions::default() };
+    let (fs, me) = (LocalFs::new(&dir.0, options).unwrap(), temp::me());
+    assert!(fs.capabilities().contains(Capabilities::READ_ONLY));
+    let root = fs.root();
+    let node = open(&fs, &me, "f", Access::READ).unwrap().node;
+    let refused = Err(VfsError::ReadOnly);
+    assert_eq!(open(&fs, &me, "f", Access::WRITE).map(drop), refused);
+    assert_eq!(make(&fs, &me, "g").map(drop), refused);
+    let or_create = how(Access::READ, Disposition::OpenOrCreate);
+    assert_eq!(fs.open(&me, &*root, &path("g"), &or_create, Wait::Allowed).map(drop), refused);
+    assert_eq!(fs.remove(&me, &*root, &path("f"), None), refused);
+    assert_eq!(fs.symlink(&me, &*root, &path("l"), b"f"), refused);
+    assert_eq!(fs.link(&me, &*node, &*root, &path("l")), refused);
+    let rename = fs.rename(&me, (&*root, &path("f")), (&*root, &path("g")), vfs::Rename::Replace);
+    assert_eq!(rename, refused);
+    assert_eq!(node.set_attr(&me, &SetAttr { mode: Some(0), ..SetAttr::default() }), refused);
+    assert_eq!(node.set_xattr(&me, "user.x", b""), refused);
+    assert_eq!(node.remove_xattr(&me, "user.x"), refused);
+    let all = AccessMask::READ | AccessMask::WRITE;
+    assert_eq!(node.access(&me, all), Ok(AccessMask::READ));
+}
+
+#[test]
+fn users_on_one_thread_stay_apart() {
+    if !temp::root() {
+        return;
+    }
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    let one = make(&fs, &user(1000), "of1000").unwrap();
+    let two = make(&fs, &user(2000), "of2000").unwrap();
+    assert_eq!((one.attr.uid, one.attr.gid, two.attr.uid), (1000, 1000, 2000));
+    set_mode(&dir.0.join("of1000"), 0o600);
+    for _ in 0..3 {
+        assert!(open(&fs, &user(1000), "of1000", Access::WRITE).is_ok());
+        assert_eq!(open(&fs, &user(2000), "of1000", Access::READ).err(), Some(VfsError::AccessDenied));
+        // A call without an identity has the process's, whatever came before.
+        let name = vfs::Name::new(b"of1000").unwrap();
+        assert_eq!(fs.root().entry_xattr(name, "user.x", 10), Err(VfsError::NoXattr));
+    }
+    assert_eq!(open(&fs, &user(2000), "of1000", Access::empty()).unwrap().attr.uid, 1000);
+    // Ownership is not given away.
+    let give = SetAttr { uid: Some(2000), ..SetAttr::default() };
+    assert_eq!(one.node.set_attr(&user(1000), &give), Err(VfsError::NotPermitted));
+    assert_eq!(open(&fs, &user(2000), "of1000", Access::READ).err(), Some(VfsError::AccessDenied));
+    set_mode(&dir.0, 0o700);
+    assert_eq!(open(&fs, &user(2000), "of1000", Access::empty()).err(), Some(VfsError::AccessDenied));
+    // Another share is opened as the process, whoever this thread worked for.
+    let again = dir.serve();
+    assert!(again.root().read_dir(0, &mut |_| true).is_ok());
+    assert!(std::fs::read(dir.0.join("of1000")).is_ok());
+}
+
+#[test]
+fn users_on_many_threads_stay_apart() {
+    if !temp::root() {
+        return;
+    }
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    let workers: Vec<_> = (0..8u32)
+        .map(|worker| {
+            let fs = Arc::clone(&fs);
+            std::thread::spawn(move || {
+                for i in 0..50 {
+                    let cred = user(1000 + (worker + i) % 5);
+                    let opened = make(&fs, &cred, &format!("w{worker} {i}")).unwrap();
+                    assert_eq!((opened.attr.uid, opened.attr.gid), (cred.uid, cred.gid));
+                }
+            })
+        })
+        .collect();
+    workers.into_iter().for_each(|w| w.join().unwrap());
+    assert_eq!(std::fs::metadata(&dir.0).unwrap().uid(), 0);
+}
+
+#[test]
+fn files_in_memory_are_read_without_waiting() {
+    let memory = std::path::Path::new("/dev/shm");
+    if !memory.is_dir() {
+        return;
+    }
+    let dir = temp::Dir::below(memory);
+    let fs = dir.serve();
+    std::fs::write(dir.0.join("f"), "hello").unwrap();
+    let node = open(&fs, &temp::me(), "f", Access::READ).unwrap().node;
+    let mut buf = [0; 8];
+    assert_eq!(node.read(1, &mut buf, Wait::Never), Ok(4));
+    assert_eq!(node.read(1, &mut buf[..2], Wait::Never), Ok(2));
+}
+
+#[test]
+fn a_known_name_is_opened_without_waiting() {
+    let dir = temp::Dir::new();
+    let (fs, me) = (dir.serve(), temp::me());
+    make(&fs, &me, "f").unwrap();
+    let never = |at: &str| {
+        fs.open(&me, &*fs.root(), &path(at), &how(Access::READ, Disposition::Open), Wait::Never).map(|o| o.attr.kind)
+    };
+    assert!(matches!(never("f"), Ok(FileKind::File) | Err(VfsError::WouldBlock)));
+    assert!(matches!(never("no"), Err(VfsError::NotFound | VfsError::WouldBlock)));
+}
+
+#[test]
+fn a_file_not_in_memory_would_block() {
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    std::fs::write(dir.0.join("f"), vec![7; 1 << 20]).unwrap();
+    let file = std::fs::File::open(dir.0.join("f")).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let node = open(&fs, &temp::me(), "f", Access::READ).unwrap().node;
+    let mut buf = vec![0; 1 << 20];
+    // Where the pages stayed all the same, the read is whole: never short.
+    assert!(matches!(node.read(0, &mut buf, Wait::Never), Ok(0x10_0000) | Err(VfsError::WouldBlock)));
+    assert_eq!(node.read(0, &mut buf, Wait::Allowed), Ok(1 << 20));
+    assert!(buf.iter().all(|&b| b == 7));
+}
+
+#[test]
+fn changes_by_other_programs_are_seen() {
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    for round in 0..30 {
+        let name = format!("File{round}");
+        assert_eq!(spell(&fs, &name.to_lowercase()), Err(VfsError::NotFound));
+        std::fs::write(dir.0.join(&name), "").unwrap();
+        assert_eq!(spell(&fs, &name.to_lowercase()), Ok(path(&name)), "round {round}");
+        std::fs::remove_file(dir.0.join(&name)).unwrap();
+        assert_eq!(spell(&fs, &name.to_lowercase()), Err(VfsError::NotFound), "round {round}");
+    }
+    // In the middle of a burst of our own, they are seen once the directory has been quiet.
+    make(&fs, &temp::me(), "ours").unwrap();
+    assert_eq!(spell(&fs, "theirs"), Err(VfsError::NotFound));
+    std::fs::write(dir.0.join("Theirs"), "").unwrap();
+    make(&fs, &temp::me(), "ours too").unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(spell(&fs, "theirs"), Ok(path("Theirs")));
+}
+
+#[test]
+fn a_miss_in_a_large_directory_does_not_read_it_again() {
+    let dir = temp::Dir::new();
+    for i in 0..30_000 {
+        std::fs::write(dir.0.join(format!("some file with a name {i}")), "").unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let fs = dir.serve();
+    let first = Instant::now();
+    assert_eq!(spell(&fs, "Nothing Of That Name"), Err(VfsError::NotFound));
+    let first = first.elapsed();
+    let rest = Instant::now();
+    for i in 0..100 {
+        assert_eq!(spell(&fs, &format!("Nothing {i}")), Err(VfsError::NotFound));
+    }
+    let each = rest.elapsed() / 100;
+    println!("first miss {first:?}, another {each:?}");
+    assert!(each * 20 < first, "first miss {first:?}, another {each:?}");
+    assert_eq!(spell(&fs, "SOME file with a name 17"), Ok(path("some file with a name 17")));
+}
+
+#[test]
+fn making_many_files_is_not_quadratic() {
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    let me = temp::me();
+    let mut batches = Vec::new();
+    for batch in 0..6 {
+        let began = Instant::now();
+        for i in 0..1000 {
+            let name = format!("New File {batch} {i}");
+            assert_eq!(spell(&fs, &name), Err(VfsError::NotFound));
+            make(&fs, &me, &name).unwrap();
+        }
+        batches.push(began.elapsed());
+    }
+    println!("{batches:?}");
+    // Quadratic: the last would take about eleven times the first.
+    assert!(batches[5] < batches[0] * 5, "{batches:?}");
+}

@@ -1,0 +1,103 @@
+//! CLOSE (MS-SMB2 3.3.5.10), and the deletion that a last close may owe.
+
+use std::sync::Arc;
+
+use coherence::Deletion;
+use smb_wire::NtStatus;
+use smb_wire::smb2::{CloseRequest, CloseResponse};
+use vfs::{Cred, FileId, Node, Path, VfsResult};
+
+use crate::Share;
+use crate::dispatch::Request;
+use crate::failure::Outcome;
+use crate::meta::Meta;
+use crate::open::{FileOpen, Object, Open};
+use crate::reply::ReplyWriter;
+use crate::server::Server;
+
+/// By which open, and as whom, a file is to be deleted.
+pub struct DeleteBy {
+    share: Arc<Share>,
+    node: Arc<dyn Node>,
+    cred: Cred,
+    /// The open went through a symbolic link: the link is what goes.
+    link: Option<(Path, FileId)>,
+}
+
+impl DeleteBy {
+    /// By this open.
+    pub fn new(file: &FileOpen) -> Arc<Self> {
+        Arc::new(Self {
+            share: Arc::clone(&file.share),
+            node: Arc::clone(&file.node),
+            cred: file.cred.clone(),
+            link: file.link.clone(),
+        })
+    }
+}
+
+/// A file whose last open is closed and which is to go.
+pub struct Owed {
+    /// Keeps others from opening the file meanwhile.
+    deletion: Deletion,
+    by: Arc<DeleteBy>,
+}
+
+impl Owed {
+    /// Deletes the file. May wait.
+    pub fn run(self) -> VfsResult<()> {
+        let by = match self.deletion.note().cloned().map(|note| note.downcast::<DeleteBy>()) {
+            Some(Ok(by)) => by,
+            _ => self.by,
+        };
+        let backend = &by.share.backend;
+        let root = backend.root();
+        let (path, id) = match &by.link {
+            Some((path, id)) => (path.clone(), *id),
+            None => (backend.path_of(&*by.node)?, by.node.id()),
+        };
+        backend.remove(&by.cred, &*root, &path, Some(id))
+    }
+}
+
+/// Ends an open's claim. Does not wait; the deletion that is owed may.
+pub fn release(_server: &Server, open: &Open) -> Option<Owed> {
+    let Object::File(file) = &open.object else { return None };
+    let by = DeleteBy::new(file);
+    let note: coherence::DeleteNote = Arc::clone(&by) as _;
+    let deletion = file.claim.close_noting(note)?.delete?;
+    Some(Owed { deletion, by })
+}
+
+/// CLOSE.
+pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    let close = CloseRequest::decode(&request.message)?;
+    let open = request.open(close.handle)?;
+    let session = Arc::clone(request.session()?);
+    let removed = session.opens.lock().remove(open.handle.volatile);
+    let open = removed.ok_or(NtStatus::FILE_CLOSED)?;
+    let mut response = CloseResponse::default();
+    if close.post_query
+        && let Object::File(file) = &open.object
+        && let Ok(meta) = Meta::of(&*file.node, file.is_hidden())
+    {
+        response = CloseResponse {
+            has_attributes: true,
+            times: meta.times(),
+            allocation_bytes: meta.allocation_bytes(),
+            end_of_file: meta.end_of_file(),
+            file_attributes: meta.attributes.bits(),
+        };
+    }
+    if let Some(owed) = release(&request.conn.server, &open) {
+        let done = request.conn.offload(move || owed.run()).await;
+        // The handle is closed whatever became of the file; the status says that the file is still there.
+        match done {
+            Some(Ok(()) | Err(vfs::VfsError::NotFound | vfs::VfsError::Stale)) => {}
+            Some(Err(error)) => return Err(error.into()),
+            None => return Err(NtStatus::INTERNAL_ERROR.into()),
+        }
+    }
+    response.put(out);
+    Ok(NtStatus::SUCCESS)
+}

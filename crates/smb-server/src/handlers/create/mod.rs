@@ -1,0 +1,223 @@
+//! CREATE (MS-SMB2 3.3.5.9): what is asked is checked ([`plan`]), the object is found or made ([`find`]), the table of
+//! claims is asked, and the open is entered in the session.
+
+mod find;
+mod plan;
+
+use std::sync::Arc;
+
+use coherence::{AccessKinds, OpenClaim, OpenRequest};
+use smb_wire::NtStatus;
+use smb_wire::dcerpc::RpcPipe;
+use smb_wire::fscc::{AccessMask, FileAttributes};
+use smb_wire::smb2::{
+    CreateContexts, CreateOptions, CreateRequest, CreateResponse, FileHandle, MAXIMAL_ACCESS_TAG, QUERY_ON_DISK_ID_TAG,
+    RawContext,
+};
+use vfs::{SetAttr, Wait};
+
+use self::find::{Found, Halt, find_or_make};
+use self::plan::Plan;
+pub use self::plan::to_path;
+use crate::Share;
+use crate::dispatch::Request;
+use crate::failure::{Failure, Outcome};
+use crate::meta::{Meta, store_dos};
+use crate::open::{FileOpen, Object, Open};
+use crate::reply::ReplyWriter;
+use crate::session::Session;
+use crate::tree::{Target, Tree};
+
+/// CreateAction of a response (2.2.14).
+const SUPERSEDED: u32 = 0;
+const OPENED: u32 = 1;
+const CREATED: u32 = 2;
+const OVERWRITTEN: u32 = 3;
+
+/// CREATE.
+pub(crate) async fn create(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    let message = request.message.clone();
+    let asked = CreateRequest::decode(&message)?;
+    let tree = Arc::clone(request.tree()?);
+    let session = Arc::clone(request.session()?);
+    if session.opens.lock().len() >= request.conn.server.config.load().max_opens {
+        return Err(NtStatus::INSUFFICIENT_RESOURCES.into());
+    }
+    request.previous_handle = None;
+    let handle = match &tree.target {
+        Target::Pipes => open_pipe(request, &session, &tree, &asked, out)?,
+        Target::Disk(share) => open_file(request, &session, &tree, share, &asked, out).await?,
+    };
+    request.previous_handle = Some(handle);
+    Ok(NtStatus::SUCCESS)
+}
+
+async fn open_file(
+    request: &Request<'_>,
+    session: &Session,
+    tree: &Arc<Tree>,
+    share: &Arc<Share>,
+    asked: &CreateRequest<'_>,
+    out: &mut ReplyWriter,
+) -> Result<FileHandle, Failure> {
+    let plan = Arc::new(Plan::check(share, tree, asked)?);
+    let found = match find_or_make(share, tree, &plan, Wait::Never) {
+        Err(Halt::WouldBlock) => {
+            let (share, tree, plan) = (Arc::clone(share), Arc::clone(tree), Arc::clone(&plan));
+            let job = move || find_or_make(&share, &tree, &plan, Wait::Allowed);
+            request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?
+        }
+        result => result,
+    };
+    let found = found.map_err(Halt::into_failure)?;
+    let claim = claim(request, &plan, &found)?;
+    let action = prepare(request, tree, &plan, &found).await?;
+    let name = found.path.last().map(vfs::Name::as_bytes).unwrap_or_default();
+    let file = FileOpen::new(
+        Arc::clone(share),
+        Arc::clone(&found.node),
+        tree.cred.clone(),
+        claim,
+        plan.options,
+        name,
+        found.link.clone(),
+    );
+    let meta = Meta::of(&*file.node, file.is_hidden())?;
+    let handle = enter(request, session, tree, found.granted, Object::File(file));
+    respond(asked, &found, &meta, share, handle, action, out);
+    Ok(handle)
+}
+
+/// Asks the table of claims. Nobody holds a grant that would have to be broken first, so the answer never waits.
+fn claim(request: &Request<'_>, plan: &Plan, found: &Found) -> Result<OpenClaim, Failure> {
+    let server = &request.conn.server;
+    let now = coherence::Instant(server.env.clock.monotonic_ms());
+    let mut wanted = OpenRequest::new(found.node.id(), access_kinds(found.granted), plan.share);
+    wanted.delete_on_close = plan.options.contains(CreateOptions::DELETE_ON_CLOSE);
+    wanted.overwrite = plan.overwrites() && !found.created;
+    match server.table.open(now, &wanted)?.done() {
+        Some(opened) => Ok(opened.claim),
+        None => Err(NtStatus::SHARING_VIOLATION.into()),
+    }
+}
+
+/// What share modes count an open as (MS-FSA 2.1.5.1.2.2).
+fn access_kinds(granted: AccessMask) -> AccessKinds {
+    let mut kinds = AccessKinds::empty();
+    kinds.set(AccessKinds::READ, granted.intersects(AccessMask::FILE_READ_DATA | AccessMask::FILE_EXECUTE));
+    kinds.set(AccessKinds::WRITE, granted.intersects(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_APPEND_DATA));
+    kinds.set(AccessKinds::DELETE, granted.contains(AccessMask::DELETE));
+    kinds
+}
+
+/// What is left to do to the object once the claim is granted: cut an overwritten file, set space aside.
+async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, found: &Found) -> Result<u32, Failure> {
+    let overwrites = plan.overwrites() && !found.created;
+    let action = match (found.created, overwrites, plan.disposition) {
+        (true, ..) => CREATED,
+        (_, true, smb_wire::smb2::Disposition::Supersede) => SUPERSEDED,
+        (_, true, _) => OVERWRITTEN,
+        _ => OPENED,
+    };
+    let allocate = plan.allocation_bytes.filter(|&bytes| bytes > 0 && (found.created || overwrites));
+    if !overwrites && allocate.is_none() {
+        return Ok(action);
+    }
+    let (node, cred, plan) = (Arc::clone(&found.node), tree.cred.clone(), Arc::clone(plan));
+    let job = move || {
+        if overwrites {
+            node.set_attr(&cred, &SetAttr { len_bytes: Some(0), ..SetAttr::default() })?;
+            store_dos(&*node, &cred, Some(plan.attributes | FileAttributes::ARCHIVE), None)?;
+        }
+        match allocate {
+            Some(bytes) => match node.allocate(0, bytes, false) {
+                Err(vfs::VfsError::NotSupported) => Ok(()), // it was a hint
+                result => result,
+            },
+            None => Ok(()),
+        }
+    };
+    request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)??;
+    Ok(action)
+}
+
+/// Enters the open in the session.
+fn enter(
+    request: &Request<'_>,
+    session: &Session,
+    tree: &Arc<Tree>,
+    granted: AccessMask,
+    object: Object,
+) -> FileHandle {
+    let persistent = request.conn.server.next_persistent_id();
+    let volatile = session.opens.lock().insert_with(|volatile| {
+        let handle = FileHandle { persistent, volatile };
+        Arc::new(Open { handle, tree: Arc::clone(tree), granted, object })
+    });
+    FileHandle { persistent, volatile }
+}
+
+fn respond(
+    asked: &CreateRequest<'_>,
+    found: &Found,
+    meta: &Meta,
+    share: &Share,
+    handle: FileHandle,
+    action: u32,
+    out: &mut ReplyWriter,
+) {
+    let mut maximal = [0; 8];
+    let mut on_disk = [0; 32];
+    let mut contexts = Vec::new();
+    if asked.contexts.get(MAXIMAL_ACCESS_TAG).is_some() {
+        // QueryStatus 0, then the rights (2.2.14.2.5).
+        maximal[4..].copy_from_slice(&found.maximal.unwrap_or(found.granted).bits().to_le_bytes());
+        contexts.push(RawContext { name: MAXIMAL_ACCESS_TAG, data: &maximal });
+    }
+    if asked.contexts.get(QUERY_ON_DISK_ID_TAG).is_some() {
+        on_disk[..8].copy_from_slice(&meta.attr.id.ino.to_le_bytes());
+        on_disk[8..16].copy_from_slice(&u64::from(share.volume_serial).to_le_bytes());
+        contexts.push(RawContext { name: QUERY_ON_DISK_ID_TAG, data: &on_disk });
+    }
+    CreateResponse {
+        oplock_level: 0,
+        flags: 0,
+        action,
+        times: meta.times(),
+        allocation_bytes: meta.allocation_bytes(),
+        end_of_file: meta.end_of_file(),
+        file_attributes: meta.attributes.bits(),
+        handle,
+        contexts: CreateContexts::default(),
+    }
+    .put(&contexts, out);
+}
+
+/// Opens a named pipe of IPC$ (3.3.5.9: srvsvc and wkssvc are all there is).
+fn open_pipe(
+    request: &Request<'_>,
+    session: &Session,
+    tree: &Arc<Tree>,
+    asked: &CreateRequest<'_>,
+    out: &mut ReplyWriter,
+) -> Result<FileHandle, Failure> {
+    let name = smb_wire::name::from_utf16le(asked.name).to_lowercase();
+    let name = name.trim_start_matches('\\');
+    let interface = super::ioctl::interface(request.conn, &session.user(), name);
+    let pipe = RpcPipe::new(name, interface.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
+    let granted = AccessMask::from_bits_retain(asked.desired_access).map_generic() & AccessMask::FILE_ALL;
+    let handle = enter(request, session, tree, granted, Object::Pipe(parking_lot::Mutex::new(pipe)));
+    CreateResponse {
+        oplock_level: 0,
+        flags: 0,
+        action: OPENED,
+        times: [0; 4],
+        allocation_bytes: 4096,
+        end_of_file: 0,
+        file_attributes: FileAttributes::NORMAL.bits(),
+        handle,
+        contexts: CreateContexts::default(),
+    }
+    .put(&[], out);
+    Ok(handle)
+}

@@ -1,0 +1,183 @@
+//! What a CREATE asks for, checked as far as it can be without looking at the object (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1).
+
+use coherence::ShareKinds;
+use smb_wire::NtStatus;
+use smb_wire::fscc::{AccessMask, FileAttributes};
+use smb_wire::name::{StreamKind, parse_path};
+use smb_wire::smb2::{ALLOCATION_TAG, CreateOptions, CreateRequest, Disposition, TIMEWARP_TAG};
+use vfs::{NameError, Path};
+
+use crate::Share;
+use crate::tree::Tree;
+
+/// Bits of CreateOptions that no client may set.
+const INVALID_OPTIONS: u32 = 0xff00_0000;
+/// Bits of CreateOptions for what is not served: opening by id, opfilters, and one that is reserved.
+const UNSUPPORTED_OPTIONS: u32 = 0x0010_2080;
+/// Attributes a client may name in a CREATE (MS-FSCC 2.6); `INTEGRITY_STREAM` and above are Windows' own.
+const VALID_ATTRIBUTES: u32 = 0x0000_7fb7;
+/// Rights that exist.
+const VALID_ACCESS: u32 = 0xf31f_01ff;
+
+/// A CREATE that makes sense.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where, as the client spells it.
+    pub path: Path,
+    /// Rights wanted, generic ones mapped; without MAXIMUM_ALLOWED.
+    pub desired: AccessMask,
+    /// Whatever else the user may is wanted as well.
+    pub maximum_allowed: bool,
+    /// The maximal access is asked for in the answer.
+    pub tell_maximal: bool,
+    /// What others may do meanwhile.
+    pub share: ShareKinds,
+    /// Find or make.
+    pub disposition: Disposition,
+    /// How.
+    pub options: CreateOptions,
+    /// Attributes for a new or overwritten file.
+    pub attributes: FileAttributes,
+    /// Space to set aside.
+    pub allocation_bytes: Option<u64>,
+}
+
+impl Plan {
+    /// Checks `asked`, in the order in which a client can tell.
+    pub fn check(share: &Share, tree: &Tree, asked: &CreateRequest<'_>) -> Result<Self, NtStatus> {
+        if asked.impersonation > 3 {
+            return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
+        }
+        let disposition = check_fields(asked)?;
+        let mut options = asked.options;
+        let (path, wants_directory, wants_file) = parse(share, asked.name)?;
+        options.set(CreateOptions::DIRECTORY_FILE, wants_directory || options.contains(CreateOptions::DIRECTORY_FILE));
+        options
+            .set(CreateOptions::NON_DIRECTORY_FILE, wants_file || options.contains(CreateOptions::NON_DIRECTORY_FILE));
+        check_options(options, disposition)?;
+        if asked.contexts.get(TIMEWARP_TAG).is_some() {
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND); // there are no snapshots
+        }
+        let wanted = AccessMask::from_bits_retain(asked.desired_access);
+        let desired = wanted.map_generic() - AccessMask::MAXIMUM_ALLOWED;
+        let plan = Self {
+            path,
+            desired,
+            maximum_allowed: wanted.contains(AccessMask::MAXIMUM_ALLOWED),
+            tell_maximal: asked.contexts.get(smb_wire::smb2::MAXIMAL_ACCESS_TAG).is_some(),
+            share: ShareKinds::from_bits_truncate(asked.share_access as u8),
+            disposition,
+            options,
+            attributes: FileAttributes::from_bits_retain(asked.file_attributes),
+            allocation_bytes: allocation(asked)?,
+        };
+        plan.check_rights(tree)?;
+        Ok(plan)
+    }
+
+    /// Whether an existing file is to be cut.
+    pub fn overwrites(&self) -> bool {
+        matches!(self.disposition, Disposition::Supersede | Disposition::Overwrite | Disposition::OverwriteIf)
+    }
+
+    /// Whether the object may be made.
+    pub fn may_make(&self) -> bool {
+        !matches!(self.disposition, Disposition::Open | Disposition::Overwrite)
+    }
+
+    /// Whether a directory is wanted.
+    pub fn is_directory(&self) -> bool {
+        self.options.contains(CreateOptions::DIRECTORY_FILE)
+    }
+
+    fn check_rights(&self, tree: &Tree) -> Result<(), NtStatus> {
+        if self.options.contains(CreateOptions::DELETE_ON_CLOSE)
+            && !self.desired.contains(AccessMask::DELETE)
+            && !self.maximum_allowed
+        {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        // Reading the SACL needs a privilege nobody has here.
+        if self.desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
+            return Err(NtStatus::PRIVILEGE_NOT_HELD);
+        }
+        if !tree.maximal_access.contains(self.desired) {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        if !tree.writable && (self.overwrites() || self.disposition == Disposition::Create) {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        Ok(())
+    }
+}
+
+fn check_fields(asked: &CreateRequest<'_>) -> Result<Disposition, NtStatus> {
+    if asked.desired_access == 0 || asked.desired_access & !VALID_ACCESS != 0 {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    if asked.file_attributes & !VALID_ATTRIBUTES != 0 || asked.share_access & !7 != 0 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let disposition = Disposition::from_u32(asked.disposition).ok_or(NtStatus::INVALID_PARAMETER)?;
+    if asked.options.bits() & INVALID_OPTIONS != 0 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if asked.options.bits() & UNSUPPORTED_OPTIONS != 0 {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    Ok(disposition)
+}
+
+fn check_options(options: CreateOptions, disposition: Disposition) -> Result<(), NtStatus> {
+    if !options.contains(CreateOptions::DIRECTORY_FILE) {
+        return Ok(());
+    }
+    let overwrites = matches!(disposition, Disposition::Supersede | Disposition::Overwrite | Disposition::OverwriteIf);
+    if options.contains(CreateOptions::NON_DIRECTORY_FILE) || overwrites {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    Ok(())
+}
+
+/// The path, and whether its spelling asks for a directory or for a file.
+fn parse(share: &Share, name: &[u8]) -> Result<(Path, bool, bool), NtStatus> {
+    let wire = parse_path(name)?;
+    let (mut wants_directory, mut wants_file) = (wire.trailing_separator, false);
+    match &wire.stream {
+        // Named streams are not served: FileFsAttributeInformation says so.
+        Some(stream) if !stream.name.is_empty() && stream.kind == StreamKind::Data => {
+            return Err(NtStatus::OBJECT_NAME_INVALID);
+        }
+        Some(stream) if stream.kind == StreamKind::Data => wants_file = true,
+        Some(_) => wants_directory = true,
+        None => {}
+    }
+    Ok((to_path(share, &wire.path)?, wants_directory, wants_file))
+}
+
+/// The backend's path, unless the share hides part of it.
+pub fn to_path(share: &Share, local: &[u8]) -> Result<Path, NtStatus> {
+    let path = Path::new(local).map_err(|error| match error {
+        NameError::TooLong => NtStatus::OBJECT_NAME_INVALID,
+        NameError::Dots => NtStatus::OBJECT_PATH_SYNTAX_BAD,
+        NameError::Empty | NameError::Forbidden => NtStatus::OBJECT_NAME_INVALID,
+    })?;
+    let vetoed = |name: vfs::Name<'_>| share.options.veto.matches_local(name.as_bytes());
+    if path.last().is_some_and(vetoed) {
+        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+    }
+    if path.components().any(vetoed) {
+        return Err(NtStatus::OBJECT_PATH_NOT_FOUND);
+    }
+    Ok(path)
+}
+
+fn allocation(asked: &CreateRequest<'_>) -> Result<Option<u64>, NtStatus> {
+    match asked.contexts.get(ALLOCATION_TAG) {
+        None => Ok(None),
+        Some(data) => match <[u8; 8]>::try_from(data) {
+            Ok(bytes) if u64::from_le_bytes(bytes) <= i64::MAX as u64 => Ok(Some(u64::from_le_bytes(bytes))),
+            _ => Err(NtStatus::INVALID_PARAMETER),
+        },
+    }
+}

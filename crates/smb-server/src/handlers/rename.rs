@@ -1,0 +1,167 @@
+//! Renames and hard links (MS-FSA 2.1.5.15.11, 2.1.5.15.6).
+
+use std::sync::Arc;
+
+use smb_wire::NtStatus;
+use smb_wire::fscc::{AccessMask, FileAttributes, RenameFlags, RenameInfo};
+use smb_wire::name::{parse_stream, parse_target};
+use vfs::{Name, Path, Rename, VfsError, Wait};
+
+use super::create::to_path;
+use crate::dispatch::Request;
+use crate::failure::Failure;
+use crate::meta::read_dos;
+use crate::open::{FileOpen, Open};
+use crate::server::Server;
+
+/// Renames the open's object.
+pub(crate) async fn rename(request: &Request<'_>, open: &Arc<Open>, info: &RenameInfo<'_>) -> Result<(), Failure> {
+    open.require_any(AccessMask::DELETE)?;
+    let change = Change::check(request, open, info)?;
+    request.conn.offload(move || change.rename()).await.ok_or(NtStatus::INTERNAL_ERROR)?
+}
+
+/// Gives the open's object one more name.
+pub(crate) async fn link(request: &Request<'_>, open: &Arc<Open>, info: &RenameInfo<'_>) -> Result<(), Failure> {
+    if !open.tree.writable {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    let change = Change::check(request, open, info)?;
+    if open.file()?.is_directory() {
+        return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
+    }
+    request.conn.offload(move || change.link()).await.ok_or(NtStatus::INTERNAL_ERROR)?
+}
+
+struct Change {
+    server: Arc<Server>,
+    open: Arc<Open>,
+    target: Path,
+    replace: bool,
+}
+
+impl Change {
+    fn check(request: &Request<'_>, open: &Arc<Open>, info: &RenameInfo<'_>) -> Result<Self, Failure> {
+        let file = open.file()?;
+        if info.root_directory != 0 || info.name.is_empty() {
+            return Err(NtStatus::INVALID_PARAMETER.into());
+        }
+        if info.name.starts_with(&[b':', 0]) {
+            // Named streams are not served, and the one without a name keeps it.
+            parse_stream(info.name)?;
+            return Err(NtStatus::INVALID_PARAMETER.into());
+        }
+        let wire = parse_target(info.name)?;
+        if wire.stream.is_some() {
+            return Err(NtStatus::INVALID_PARAMETER.into());
+        }
+        let target = to_path(&file.share, &wire.path)?;
+        if target.is_here() {
+            return Err(NtStatus::OBJECT_NAME_COLLISION.into());
+        }
+        Ok(Self {
+            server: Arc::clone(&request.conn.server),
+            open: Arc::clone(open),
+            target,
+            replace: info.flags.contains(RenameFlags::REPLACE_IF_EXISTS),
+        })
+    }
+
+    fn rename(&self) -> Result<(), Failure> {
+        let file = self.open.file()?;
+        file.claim.check_remove()?;
+        let backend = &file.share.backend;
+        let root = backend.root();
+        let from = file.path()?;
+        if from.is_here() {
+            return Err(NtStatus::ACCESS_DENIED.into()); // the share itself
+        }
+        let (to, taken) = self.spell_target(file, &from)?;
+        if to == from {
+            return Ok(());
+        }
+        if file.is_directory() && is_below(&to, &from) {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
+        let same_object = |path: &Path| {
+            let attr = backend.attr_at(&file.cred, &*root, path, Wait::Allowed);
+            attr.is_ok_and(|attr| attr.id == file.node.id())
+        };
+        if let Some(taken) = taken.filter(|taken| *taken != from && !same_object(taken)) {
+            self.check_replace(file, &taken)?;
+            let to_taken = backend.rename(&file.cred, (&*root, &from), (&*root, &taken), Rename::Replace);
+            to_taken?;
+            // Spelled as the client wants it, in a second step: the first one must replace what was there.
+            if taken != to {
+                backend.rename(&file.cred, (&*root, &taken), (&*root, &to), Rename::NoReplace)?;
+            }
+        } else {
+            backend.rename(&file.cred, (&*root, &from), (&*root, &to), Rename::NoReplace)?;
+        }
+        *file.name.lock() = to.last().map(Name::as_bytes).unwrap_or_default().into();
+        Ok(())
+    }
+
+    fn link(&self) -> Result<(), Failure> {
+        let file = self.open.file()?;
+        let backend = &file.share.backend;
+        let root = backend.root();
+        let (to, taken) = self.spell_target(file, &Path::here())?;
+        if let Some(taken) = taken {
+            self.check_replace(file, &taken)?;
+            backend.remove(&file.cred, &*root, &taken, None)?;
+        }
+        backend.link(&file.cred, &*file.node, &*root, &to)?;
+        Ok(())
+    }
+
+    /// The target with its directories as they are spelled, and the entry that has that name now, if any.
+    fn spell_target(&self, file: &FileOpen, from: &Path) -> Result<(Path, Option<Path>), Failure> {
+        let backend = &file.share.backend;
+        let root = backend.root();
+        let not_a_path = |error: VfsError| match error {
+            VfsError::NotFound | VfsError::NotDirectory => NtStatus::OBJECT_PATH_NOT_FOUND.into(),
+            error => Failure::from(error),
+        };
+        if file.share.options.case_sensitive {
+            let taken = backend.attr_at(&file.cred, &*root, &self.target, Wait::Allowed).is_ok();
+            return Ok((self.target.clone(), taken.then(|| self.target.clone())));
+        }
+        let to = backend.spell_parent(&file.cred, &*root, &self.target, Wait::Allowed).map_err(not_a_path)?;
+        match backend.spell(&file.cred, &*root, &to, Wait::Allowed) {
+            // Only the case of the object's own name changes.
+            Ok(found) if found == *from => Ok((to, None)),
+            Ok(found) => Ok((to, Some(found))),
+            Err(VfsError::NotFound) => Ok((to, None)),
+            Err(error) => Err(not_a_path(error)),
+        }
+    }
+
+    /// Whether what has the target's name may be replaced: a file that is not open and not read-only.
+    fn check_replace(&self, file: &FileOpen, taken: &Path) -> Result<(), Failure> {
+        if !self.replace {
+            return Err(NtStatus::OBJECT_NAME_COLLISION.into());
+        }
+        let backend = &file.share.backend;
+        let how = vfs::OpenHow {
+            access: vfs::Access::empty(),
+            disposition: vfs::Disposition::Open,
+            kind: vfs::WantKind::Any,
+            follow: false,
+            mode: 0,
+        };
+        let there = backend.open(&file.cred, &*backend.root(), taken, &how, Wait::Allowed)?;
+        let stored = FileAttributes::from_bits_retain(read_dos(&*there.node)?.attributes.unwrap_or(0));
+        let is_directory = there.attr.kind == vfs::FileKind::Directory;
+        let is_open = self.server.table.open_count(there.attr.id) > 0;
+        if is_directory || file.is_directory() || is_open || stored.contains(FileAttributes::READONLY) {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
+        Ok(())
+    }
+}
+
+fn is_below(path: &Path, ancestor: &Path) -> bool {
+    let prefix = ancestor.as_bytes();
+    path.as_bytes().strip_prefix(prefix).is_some_and(|rest| rest.first() == Some(&b'/'))
+}

@@ -1,0 +1,248 @@
+//! SET_INFO (MS-SMB2 3.3.5.21): attributes and times, length, deletion, names.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use smb_wire::NtStatus;
+use smb_wire::codec::Put;
+use smb_wire::fscc::{
+    AccessMask, AllocationInfo, BasicInfo, DispositionExInfo, DispositionFlags, DispositionInfo, EndOfFileInfo,
+    FileAttributes, FileInfoClass, FileTime, ModeInfo, PositionInfo, RenameInfo, TimeUpdate,
+};
+use smb_wire::smb2::{InfoType, SetInfoRequest};
+use vfs::{SetAttr, SetTime, VfsResult};
+
+use super::close::DeleteBy;
+use super::rename;
+use crate::dispatch::Request;
+use crate::failure::{Failure, Outcome};
+use crate::meta::{local_time, read_dos, store_dos};
+use crate::open::{FileOpen, Open};
+use crate::reply::ReplyWriter;
+
+/// SET_INFO.
+pub(crate) async fn set_info(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    let message = request.message.clone();
+    let asked = SetInfoRequest::decode(&message)?;
+    let max = request.conn.negotiated().map_or(0, |n| n.max_transact_bytes);
+    if asked.input.len() > max as usize {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    request.check_charge(asked.input.len())?;
+    let open = request.open(asked.handle)?;
+    let file = open.file()?;
+    match InfoType::from_u8(asked.info_type) {
+        Some(InfoType::File) => set_file(request, &open, file, FileInfoClass(asked.class), asked.input).await?,
+        Some(InfoType::FileSystem | InfoType::Security | InfoType::Quota) => return Err(NtStatus::NOT_SUPPORTED.into()),
+        None => return Err(NtStatus::INVALID_PARAMETER.into()),
+    }
+    out.put_u16(2); // the response has nothing but its size (2.2.40)
+    Ok(NtStatus::SUCCESS)
+}
+
+async fn set_file(
+    request: &Request<'_>,
+    open: &Arc<Open>,
+    file: &FileOpen,
+    class: FileInfoClass,
+    input: &[u8],
+) -> Result<(), Failure> {
+    let min = class.set_min_len().ok_or(NtStatus::INVALID_INFO_CLASS)?;
+    if input.len() < min {
+        return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
+    }
+    match class {
+        FileInfoClass::BASIC => {
+            open.require_any(AccessMask::FILE_WRITE_ATTRIBUTES)?;
+            let change = BasicChange::check(&BasicInfo::decode(input)?, file)?;
+            on_worker(request, open, move |file| change.apply(file)).await
+        }
+        FileInfoClass::END_OF_FILE => {
+            let len = EndOfFileInfo::decode(input)?.end_of_file;
+            set_len(request, open, file, len).await
+        }
+        FileInfoClass::ALLOCATION => {
+            let bytes = AllocationInfo::decode(input)?.allocation_bytes;
+            set_allocation(request, open, file, bytes).await
+        }
+        FileInfoClass::DISPOSITION => {
+            let flags = if DispositionInfo::decode(input)?.delete {
+                DispositionFlags::DELETE
+            } else {
+                DispositionFlags::empty()
+            };
+            set_disposition(request, open, flags).await
+        }
+        FileInfoClass::DISPOSITION_EX => set_disposition(request, open, DispositionExInfo::decode(input)?.flags).await,
+        FileInfoClass::RENAME => {
+            rename::rename(request, open, &RenameInfo::decode(input).map_err(|e| e.status())?).await
+        }
+        FileInfoClass::RENAME_EX => {
+            rename::rename(request, open, &RenameInfo::decode_ex(input).map_err(|e| e.status())?).await
+        }
+        FileInfoClass::LINK => rename::link(request, open, &RenameInfo::decode(input).map_err(|e| e.status())?).await,
+        FileInfoClass::LINK_EX => {
+            rename::link(request, open, &RenameInfo::decode_ex(input).map_err(|e| e.status())?).await
+        }
+        FileInfoClass::POSITION => {
+            let offset = PositionInfo::decode(input)?.offset;
+            if offset > i64::MAX as u64 {
+                return Err(NtStatus::INVALID_PARAMETER.into());
+            }
+            file.position.store(offset, Relaxed);
+            Ok(())
+        }
+        FileInfoClass::MODE => {
+            let mode = ModeInfo::decode(input)?.mode;
+            file.mode.store(u64::from(mode.bits()), Relaxed);
+            Ok(())
+        }
+        FileInfoClass::FULL_EA => Err(NtStatus::EAS_NOT_SUPPORTED.into()),
+        _ => Err(NtStatus::NOT_SUPPORTED.into()),
+    }
+}
+
+/// Runs a change of the open's file where it may wait.
+async fn on_worker(
+    request: &Request<'_>,
+    open: &Arc<Open>,
+    change: impl FnOnce(&FileOpen) -> VfsResult<()> + Send + 'static,
+) -> Result<(), Failure> {
+    let open = Arc::clone(open);
+    let job = move || -> Result<(), Failure> { Ok(change(open.file()?)?) };
+    request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?
+}
+
+/// FileBasicInformation, checked (MS-FSA 2.1.5.15.2).
+struct BasicChange {
+    created: Option<FileTime>,
+    accessed: Option<FileTime>,
+    written: Option<FileTime>,
+    attributes: Option<FileAttributes>,
+}
+
+impl BasicChange {
+    fn check(info: &BasicInfo, file: &FileOpen) -> Result<Self, NtStatus> {
+        let wanted = |time: FileTime| match time.as_update() {
+            None => Err(NtStatus::INVALID_PARAMETER),
+            Some(TimeUpdate::Set(time)) => Ok(Some(time)),
+            // Freezing a time for the life of a handle is not served: it goes on as POSIX has it.
+            Some(_) => Ok(None),
+        };
+        wanted(info.changed)?; // the change time is the backend's own
+        let attributes = (!info.attributes.is_empty()).then_some(info.attributes);
+        let is_directory = file.is_directory();
+        if let Some(attributes) = attributes
+            && ((attributes.contains(FileAttributes::DIRECTORY) && !is_directory)
+                || (attributes.contains(FileAttributes::TEMPORARY) && is_directory))
+        {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        Ok(Self {
+            created: wanted(info.created)?,
+            accessed: wanted(info.accessed)?,
+            written: wanted(info.written)?,
+            attributes,
+        })
+    }
+
+    fn apply(&self, file: &FileOpen) -> VfsResult<()> {
+        if self.attributes.is_some() || self.created.is_some() {
+            let mut attributes = self.attributes;
+            if let Some(attributes) = &mut attributes {
+                attributes.set(FileAttributes::DIRECTORY, file.is_directory());
+            }
+            store_dos(&*file.node, &file.cred, attributes, self.created)?;
+        }
+        let at = |time: Option<FileTime>| time.map(|t| SetTime::At(local_time(t)));
+        let set = SetAttr { accessed: at(self.accessed), modified: at(self.written), ..SetAttr::default() };
+        if set == SetAttr::default() { Ok(()) } else { file.node.set_attr(&file.cred, &set) }
+    }
+}
+
+async fn set_len(request: &Request<'_>, open: &Arc<Open>, file: &FileOpen, len: u64) -> Result<(), Failure> {
+    open.require_any(AccessMask::FILE_WRITE_DATA)?;
+    if file.is_directory() || len > i64::MAX as u64 {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    // Ranges that others have locked may be neither cut off nor grown into.
+    let now = file.node.attr()?.len_bytes;
+    let (from, to) = (now.min(len), now.max(len));
+    file.claim.check_write(from, to - from).map_err(|_| NtStatus::FILE_LOCK_CONFLICT)?;
+    on_worker(request, open, move |file| {
+        file.node.set_attr(&file.cred, &SetAttr { len_bytes: Some(len), ..SetAttr::default() })
+    })
+    .await
+}
+
+/// Space below the length cuts the file; above it is set aside (MS-FSA 2.1.5.15.1).
+async fn set_allocation(request: &Request<'_>, open: &Arc<Open>, file: &FileOpen, bytes: u64) -> Result<(), Failure> {
+    open.require_any(AccessMask::FILE_WRITE_DATA)?;
+    if file.is_directory() || bytes > i64::MAX as u64 {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    if bytes < file.node.attr()?.len_bytes {
+        return set_len(request, open, file, bytes).await;
+    }
+    on_worker(request, open, move |file| match file.node.allocate(0, bytes, false) {
+        Err(vfs::VfsError::NotSupported) => Ok(()),
+        result => result,
+    })
+    .await
+}
+
+/// Marks the file to go when its last handle closes, or takes that back (MS-FSA 2.1.5.15.3).
+async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: DispositionFlags) -> Result<(), Failure> {
+    open.require_any(AccessMask::DELETE)?;
+    let open = Arc::clone(open);
+    let job = move || -> Result<(), Failure> {
+        let file = open.file()?;
+        if flags.contains(DispositionFlags::ON_CLOSE) {
+            file.claim.set_delete_on_close(flags.contains(DispositionFlags::DELETE));
+            return Ok(());
+        }
+        if !flags.contains(DispositionFlags::DELETE) {
+            file.claim.set_delete_pending(false, None);
+            return Ok(());
+        }
+        if file.path()?.is_here() {
+            return Err(NtStatus::CANNOT_DELETE.into()); // the share itself
+        }
+        let stored = FileAttributes::from_bits_retain(read_dos(&*file.node)?.attributes.unwrap_or(0));
+        let ignores = flags.contains(DispositionFlags::IGNORE_READONLY_ATTRIBUTE);
+        if stored.contains(FileAttributes::READONLY) && !ignores {
+            return Err(NtStatus::CANNOT_DELETE.into());
+        }
+        if file.is_directory() && file.link.is_none() && !is_empty(file)? {
+            return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
+        }
+        file.claim.set_delete_pending(true, Some(DeleteBy::new(file)));
+        Ok(())
+    };
+    request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?
+}
+
+fn is_empty(file: &FileOpen) -> VfsResult<bool> {
+    // A directory opened without the right to list it is read through a node of its own.
+    let mut empty = true;
+    let mut look = |_: vfs::DirEntry<'_>| {
+        empty = false;
+        false
+    };
+    match file.node.read_dir(0, &mut look) {
+        Ok(_) => Ok(empty),
+        Err(_) => {
+            let how = vfs::OpenHow {
+                access: vfs::Access::READ,
+                disposition: vfs::Disposition::Open,
+                kind: vfs::WantKind::Directory,
+                follow: true,
+                mode: 0,
+            };
+            let backend = &file.share.backend;
+            let opened = backend.open(&file.cred, &*backend.root(), &file.path()?, &how, vfs::Wait::Allowed)?;
+            opened.node.read_dir(0, &mut look)?;
+            Ok(empty)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! WRITE (MS-SMB2 3.3.5.13): straight from the received frame, in place or beside the connection's thread.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use smb_wire::NtStatus;
+use smb_wire::fscc::AccessMask;
+use smb_wire::smb2::{CreateOptions, WriteRequest, WriteResponse};
+use vfs::{FileKind, Frame, Sync, Wait};
+
+use crate::dispatch::Request;
+use crate::failure::{Failure, Outcome};
+use crate::open::{FileOpen, Object, Open};
+use crate::reply::ReplyWriter;
+use crate::{Clock, PathCounters};
+
+/// SMB2_WRITEFLAG_WRITE_THROUGH.
+const WRITE_THROUGH: u32 = 1;
+/// A write to the page cache that took longer met a slow device: those after it go to a worker.
+const SLOW_MS: u64 = 5;
+/// A write at this offset appends, for an open that may only append (MS-FSA 2.1.5.3).
+const APPEND_OFFSET: u64 = u64::MAX;
+
+/// WRITE.
+pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    let message = request.message.clone();
+    let asked = WriteRequest::decode(&message)?;
+    let open = request.open(asked.handle)?;
+    let max = request.conn.negotiated().map_or(0, |n| n.max_write_bytes);
+    if asked.data.len() > max as usize || asked.channel != 0 {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    request.check_charge(asked.data.len())?;
+    let file = match &open.object {
+        Object::Pipe(_) => {
+            super::ioctl::write_pipe(&open, asked.data)?;
+            WriteResponse { count_bytes: asked.data.len() as u32 }.put(out);
+            return Ok(NtStatus::SUCCESS);
+        }
+        Object::File(file) => file,
+    };
+    let offset = check(&open, file, &asked)?;
+    let through = asked.flags & WRITE_THROUGH != 0 || file.options.contains(CreateOptions::WRITE_THROUGH);
+    let data_range = asked.data_offset..asked.data_offset + asked.data.len();
+    if asked.data.is_empty() {
+        // Nothing to do, and nothing that could fail.
+    } else if through || belongs_on_worker(request, file, asked.data.len()) {
+        PathCounters::bump(&request.conn.shard.counters.write_worker, 1);
+        let data = message.part(data_range).ok_or(NtStatus::INVALID_PARAMETER)?;
+        let (clock, open) = (Arc::clone(&request.conn.server.env.clock), Arc::clone(&open));
+        let done = request.conn.offload(move || on_worker(&*clock, &open, offset, &data, through)).await;
+        done.ok_or(NtStatus::INTERNAL_ERROR)??;
+    } else {
+        PathCounters::bump(&request.conn.shard.counters.write_inline, 1);
+        let clock = &request.conn.server.env.clock;
+        let begun = clock.monotonic_ms();
+        file.node.write(offset, asked.data, Wait::Allowed)?;
+        if clock.monotonic_ms().saturating_sub(begun) > SLOW_MS {
+            file.slow.store(true, Relaxed);
+        }
+    }
+    PathCounters::bump(&request.conn.shard.counters.write_bytes, asked.data.len() as u64);
+    open.moved_to(offset + asked.data.len() as u64);
+    WriteResponse { count_bytes: asked.data.len() as u32 }.put(out);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Checks the right to write there; the answer is where.
+fn check(open: &Open, file: &FileOpen, asked: &WriteRequest<'_>) -> Result<u64, Failure> {
+    if file.node.kind() == FileKind::Directory {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
+    }
+    open.require_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_APPEND_DATA)?;
+    let len = asked.data.len() as u64;
+    let append_only = !open.granted.contains(AccessMask::FILE_WRITE_DATA);
+    let mut offset = asked.offset_bytes;
+    if append_only || offset == APPEND_OFFSET {
+        let end = file.node.attr()?.len_bytes;
+        if offset == APPEND_OFFSET {
+            offset = end;
+        } else if offset < end {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
+    }
+    if offset.checked_add(len).is_none_or(|end| end > i64::MAX as u64) {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    file.claim.check_write(offset, len).map_err(|_| NtStatus::FILE_LOCK_CONFLICT)?;
+    Ok(offset)
+}
+
+/// A large write goes beside the connection's thread when more requests wait behind it and a core has nothing to do; a
+/// small one never pays for the hop, unless the device has shown to be slow.
+fn belongs_on_worker(request: &Request<'_>, file: &FileOpen, len: usize) -> bool {
+    let large = len >= request.conn.server.config.load().worker_write_bytes as usize;
+    (large && request.more_behind && (request.conn.shard.idle_cores)() > 0) || file.slow.load(Relaxed)
+}
+
+fn on_worker(clock: &dyn Clock, open: &Open, offset: u64, data: &Frame, through: bool) -> Result<(), Failure> {
+    let file = open.file()?;
+    let begun = clock.monotonic_ms();
+    file.node.write(offset, data, Wait::Allowed)?;
+    file.slow.store(clock.monotonic_ms().saturating_sub(begun) > SLOW_MS, Relaxed);
+    if through {
+        file.node.sync(Sync::Data)?;
+    }
+    Ok(())
+}
