@@ -41,8 +41,14 @@ pub(crate) struct Request<'a> {
     pub arrival: &'a Arrival,
     /// The only request of its frame.
     pub alone: bool,
+    /// The last request of its frame.
+    pub last: bool,
     /// Further requests are waiting behind it.
     pub more_behind: bool,
+    /// The AsyncId it has, once it waits.
+    pub waits_as: Option<u64>,
+    /// Its credits went out with an interim response.
+    pub credits_given: bool,
 }
 
 /// What a related request takes from the one before it (3.3.5.2.7.2).
@@ -95,7 +101,9 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         Vec::new()
     };
     let mut index = 0;
-    let mut out = ReplyWriter::new(&conn.shard.pool, handlers::reply_room(&frame).unwrap_or(SMALL_REPLY_BYTES));
+    let room = handlers::reply_room(&frame).unwrap_or(SMALL_REPLY_BYTES);
+    let _reserved = conn.reserve(room);
+    let mut out = ReplyWriter::new(&conn.shard.pool, room);
     let mut chain = Chain::default();
     let mut seal = arrival.sealed_by.clone();
     let mut at = 0;
@@ -113,8 +121,10 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         }
         let end = if next == 0 { rest.len() } else { next };
         let Some(message) = rest.part(0..end) else { return };
-        // CANCEL is never answered (3.3.5.16), and no request here waits for something that could be cancelled.
-        if Command::from_u16(header.command) != Some(Command::Cancel) {
+        if Command::from_u16(header.command) == Some(Command::Cancel) {
+            // It is never answered itself, and uses no message id of its own (3.3.5.16).
+            conn.state.borrow_mut().waiting.cancel(&header);
+        } else {
             if take_credits(conn, &header).is_err() {
                 return conn.disconnect("a message id that was not granted");
             }
@@ -128,7 +138,10 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
                 signature: signatures.get(index).copied().unwrap_or(Signature::Absent),
                 arrival: &arrival,
                 alone: at == 0 && next == 0,
+                last: next == 0,
                 more_behind: more_behind || next != 0,
+                waits_as: None,
+                credits_given: false,
             };
             answer(request, &mut chain, &mut out, &mut seal).await;
         }
@@ -151,7 +164,7 @@ fn take_credits(conn: &Inner, header: &Header) -> Result<(), crate::credits::Out
     state.window.consume(header.message_id, charge)
 }
 
-fn finish(conn: &Inner, out: ReplyWriter, seal: Option<&crate::session::Session>) -> Reply {
+pub(crate) fn finish(conn: &Inner, out: ReplyWriter, seal: Option<&crate::session::Session>) -> Reply {
     out.finish(seal, |then, bytes| {
         let mut state = conn.state.borrow_mut();
         match then {
@@ -189,7 +202,7 @@ async fn answer(
             failure.status
         }
     };
-    let credits = request.conn.state.borrow_mut().window.grant(request.header.credits);
+    let credits = settle_credits(&request);
     out.settle(status, credits);
     protect(&request, out, seal);
     *chain = Chain {
@@ -198,6 +211,15 @@ async fn answer(
         handle: request.previous_handle,
         failed: status.is_error().then_some(status),
     };
+}
+
+/// Credits for the final response; an interim one has given them already.
+fn settle_credits(request: &Request<'_>) -> u16 {
+    let mut state = request.conn.state.borrow_mut();
+    if let Some(async_id) = request.waits_as {
+        state.waiting.done(async_id);
+    }
+    if request.credits_given { 0 } else { state.window.grant(request.header.credits) }
 }
 
 /// Fills in what a related request takes from the one before (3.3.5.2.7.2).

@@ -23,6 +23,7 @@ mod session;
 mod signing;
 mod slab;
 mod tree;
+mod waiting;
 
 pub use config::{Access, Config, Encryption, NamePatterns, Share, ShareOptions};
 pub use connection::Connection;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smb_wire::NtStatus;
 use smb_wire::codec::Put;
 use smb_wire::crypto::SigningKey;
-use smb_wire::smb2::{HEADER_BYTES, Header, put_error, put_error_data, set_next_command};
+use smb_wire::smb2::{Flags, HEADER_BYTES, Header, put_error, put_error_data, set_next_command};
 use vfs::{Buf, BufPool, PagePipe, Reply};
 
 use crate::failure::Failure;
@@ -97,6 +97,13 @@ impl ReplyWriter {
         let start = self.start();
         self.patch_u32(start + 8, status.0);
         self.patch_u16(start + 14, credits);
+    }
+
+    /// Makes the response under way an asynchronous one.
+    pub fn set_async(&mut self, async_id: u64) {
+        self.set_flags(Flags::ASYNC.bits());
+        let start = self.start();
+        self.patch_bytes(start + 32, &async_id.to_le_bytes());
     }
 
     /// Sets bits in the flags of the response under way.

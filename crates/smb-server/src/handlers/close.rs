@@ -74,6 +74,7 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
     let close = CloseRequest::decode(&request.message)?;
     let open = request.open(close.handle)?;
     let session = Arc::clone(request.session()?);
+    request.conn.interrupt_open(session.id, open.handle);
     let removed = session.opens.lock().remove(open.handle.volatile);
     let open = removed.ok_or(NtStatus::FILE_CLOSED)?;
     let mut response = CloseResponse::default();

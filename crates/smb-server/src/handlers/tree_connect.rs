@@ -53,6 +53,7 @@ pub(crate) fn tree_disconnect(request: &mut Request<'_>, out: &mut ReplyWriter) 
     let id = request.tree()?.id;
     let session = Arc::clone(request.session()?);
     session.trees.lock().remove_where(|t| t.id == id);
+    request.conn.state.borrow_mut().waiting.tree_ended(session.id, id);
     let opens = session.opens.lock().remove_where(|o| o.tree.id == id);
     if !opens.is_empty() {
         let server = Arc::clone(&request.conn.server);

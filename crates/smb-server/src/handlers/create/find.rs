@@ -73,7 +73,10 @@ const ALWAYS: AccessMask =
     AccessMask::FILE_READ_ATTRIBUTES.union(AccessMask::READ_CONTROL).union(AccessMask::SYNCHRONIZE);
 /// Rights that come with being able to read, to write, or being the owner.
 const READER: AccessMask = READS.union(AccessMask::FILE_READ_EA);
-const WRITER: AccessMask = WRITES.union(AccessMask::FILE_WRITE_EA).union(AccessMask::FILE_WRITE_ATTRIBUTES);
+const WRITER: AccessMask = WRITES
+    .union(AccessMask::FILE_WRITE_EA)
+    .union(AccessMask::FILE_WRITE_ATTRIBUTES)
+    .union(AccessMask::FILE_DELETE_CHILD);
 const OWNER: AccessMask = AccessMask::WRITE_DAC.union(AccessMask::WRITE_OWNER).union(AccessMask::FILE_WRITE_ATTRIBUTES);
 
 /// Finds or makes the object.
@@ -202,9 +205,6 @@ impl Search<'_> {
         }
         if bits.contains(Bits::WRITE) {
             rights |= WRITER;
-            if found.attr.kind == FileKind::Directory {
-                rights |= AccessMask::FILE_DELETE_CHILD;
-            }
         }
         if as_process || cred.uid == 0 || cred.uid == found.attr.uid {
             rights |= OWNER;
