@@ -48,7 +48,8 @@ class Server:
         return self.process.pid
 
     def __enter__(self):
-        self.start()
+        if self.process is None:
+            self.start()
         return self
 
     def __exit__(self, *_):
