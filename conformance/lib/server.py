@@ -31,9 +31,9 @@ def binary() -> Path:
 class Server:
     """One running server. Use as a context manager."""
 
-    def __init__(self, share="share", directory=None, extra_args=(), log=None, env=None):
+    def __init__(self, share="share", directory=None, extra_args=(), log=None, env=None, more_shares=0):
         self.share = share
-        self._tmp = None if directory and log else tempfile.TemporaryDirectory(prefix="longshore-test-")
+        self._tmp = None if directory and log and not more_shares else tempfile.TemporaryDirectory(prefix="longshore-test-")
         self.directory = Path(directory) if directory else Path(self._tmp.name) / "share"
         self.directory.mkdir(parents=True, exist_ok=True)
         if directory is None:
@@ -41,6 +41,11 @@ class Server:
             Path(self._tmp.name).chmod(0o755)
         self.log = Path(log) if log else Path(self._tmp.name) / "server.log"
         self.extra_args, self.env = list(extra_args), dict(env or {})
+        for number in range(1, more_shares + 1):
+            another = self.directory.with_name(f"{self.directory.name}{number}")
+            another.mkdir(exist_ok=True)
+            another.chmod(0o777)
+            self.extra_args.append(f"{share}{number}={another}")
         self.process, self.port, self.start_seconds = None, None, None
 
     @property
