@@ -36,7 +36,10 @@ async fn files_go_in_and_come_out_the_same() {
         let data = pattern(len);
         client.write_file(&share, "in.bin", &data).await.unwrap();
         assert!(std::fs::read(docs.join("in.bin")).unwrap() == data, "{len} bytes written");
-        assert!(client.read_file(&mut share, "in.bin").await.unwrap() == data, "{len} bytes read");
+        if len <= 8 << 20 {
+            // What one READ can hold.
+            assert!(client.read_file(&mut share, "in.bin").await.unwrap() == data, "{len} bytes read");
+        }
         assert!(client.read_file_pipelined(&mut share, "in.bin").await.unwrap() == data, "{len} bytes pipelined");
     }
     client.disconnect_share(&share).await.unwrap();
@@ -49,20 +52,20 @@ async fn a_tree_is_made_listed_renamed_and_removed() {
     let mut share = client.connect_share("docs").await.unwrap();
     client.create_directory(&share, "Größe").await.unwrap();
     for i in 0..300 {
-        client.write_file_compound(&share, &format!("Größe\\file {i}"), b"x").await.unwrap();
+        client.write_file_compound(&share, &format!("Größe/file {i}"), b"x").await.unwrap();
     }
     let names: std::collections::BTreeSet<_> =
         client.list_directory(&mut share, "Größe").await.unwrap().into_iter().map(|entry| entry.name).collect();
     assert_eq!(names.iter().filter(|name| name.starts_with("file ")).count(), 300);
-    client.rename(&share, "Größe\\file 7", "Größe\\seven?").await.unwrap();
+    client.rename(&share, "Größe/file 7", "Größe/seven?").await.unwrap();
     assert_eq!(std::fs::read(docs.join("Größe/seven?")).unwrap(), b"x", "a name that Windows cannot hold");
-    assert_eq!(client.stat(&mut share, "größe\\FILE 8").await.unwrap().size, 1, "whatever its case");
+    assert_eq!(client.stat(&mut share, "größe/FILE 8").await.unwrap().size, 1, "whatever its case");
     let refused = client.delete_directory(&share, "Größe").await.unwrap_err();
     assert!(format!("{refused:?}").contains("NOT_EMPTY"), "{refused:?}");
     for name in names.iter().filter(|name| name.starts_with("file ") && *name != "file 7") {
-        client.delete_file(&share, &format!("Größe\\{name}")).await.unwrap();
+        client.delete_file(&share, &format!("Größe/{name}")).await.unwrap();
     }
-    client.delete_file(&share, "Größe\\seven?").await.unwrap();
+    client.delete_file(&share, "Größe/seven?").await.unwrap();
     client.delete_directory(&share, "Größe").await.unwrap();
     assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);
 }
