@@ -13,6 +13,7 @@ pub const STORED: FileAttributes = FileAttributes::READONLY
     .union(FileAttributes::SYSTEM)
     .union(FileAttributes::ARCHIVE)
     .union(FileAttributes::TEMPORARY)
+    .union(FileAttributes::SPARSE_FILE)
     .union(FileAttributes::OFFLINE)
     .union(FileAttributes::NOT_CONTENT_INDEXED);
 

@@ -365,6 +365,7 @@ fn fs_attributes(file: &FileOpen) -> FsAttributes {
     let mut attributes =
         FsAttributes::CASE_PRESERVED_NAMES | FsAttributes::UNICODE_ON_DISK | FsAttributes::CASE_SENSITIVE_SEARCH;
     attributes.set(FsAttributes::SUPPORTS_SPARSE_FILES, can.contains(Capabilities::SPARSE));
+    attributes.set(FsAttributes::SUPPORTS_BLOCK_REFCOUNTING, can.contains(Capabilities::REFLINK));
     attributes.set(FsAttributes::READ_ONLY_VOLUME, can.contains(Capabilities::READ_ONLY));
     attributes
 }

@@ -151,6 +151,9 @@ impl BasicChange {
             let mut attributes = self.attributes;
             if let Some(attributes) = &mut attributes {
                 attributes.set(FileAttributes::DIRECTORY, file.is_directory());
+                // A file stays sparse, or does not become it, whatever is set here (MS-FSA 2.1.5.15.2).
+                let stored = FileAttributes::from_bits_retain(read_dos(&*file.node)?.attributes.unwrap_or(0));
+                attributes.set(FileAttributes::SPARSE_FILE, stored.contains(FileAttributes::SPARSE_FILE));
             }
             store_dos(&*file.node, &file.cred, attributes, self.created)?;
         }

@@ -311,7 +311,8 @@ impl Search<'_> {
             Err(VfsError::Exists) if self.plan.disposition != Wanted::Create => return self.existing(path),
             result => result?,
         };
-        let mut attributes = self.plan.attributes;
+        // Sparse is what FSCTL_SET_SPARSE makes a file, and nothing else.
+        let mut attributes = self.plan.attributes - FileAttributes::SPARSE_FILE;
         attributes.set(FileAttributes::ARCHIVE, kind == WantKind::File);
         attributes.set(FileAttributes::DIRECTORY, kind == WantKind::Directory);
         store_dos(&*opened.node, &self.tree.cred, Some(attributes), None)?;

@@ -127,7 +127,7 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
     let job = move || {
         if overwrites {
             node.set_attr(&cred, &SetAttr { len_bytes: Some(0), ..SetAttr::default() })?;
-            store_dos(&*node, &cred, Some(plan.attributes | FileAttributes::ARCHIVE), None)?;
+            store_dos(&*node, &cred, Some((plan.attributes - FileAttributes::SPARSE_FILE) | FileAttributes::ARCHIVE), None)?;
         }
         match allocate {
             Some(bytes) => match node.allocate(0, bytes, false) {
