@@ -144,7 +144,8 @@ impl Connection {
 
     /// Whether it takes further requests now.
     pub fn is_ready(&self) -> bool {
-        self.parked.len() < MAX_PARKED && self.inner.finished.get().is_none()
+        let waiting = self.inner.state.borrow().waiting.len();
+        self.parked.len() < MAX_PARKED + waiting && self.inner.finished.get().is_none()
     }
 
     /// Whether requests are parked whose replies are owed. Those that wait for something that may never happen do not

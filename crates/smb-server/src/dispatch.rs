@@ -317,7 +317,7 @@ async fn handle(command: Command, request: &mut Request<'_>, out: &mut ReplyWrit
         Command::Cancel => Err(NtStatus::INVALID_PARAMETER.into()), // never gets here
         Command::Echo => handlers::echo(out),
         Command::QueryDirectory => handlers::query_directory::query_directory(request, out).await,
-        Command::ChangeNotify => handlers::change_notify(request),
+        Command::ChangeNotify => handlers::change_notify::change_notify(request, out).await,
         Command::QueryInfo => handlers::query_info::query_info(request, out).await,
         Command::SetInfo => handlers::set_info::set_info(request, out).await,
         Command::OplockBreak => handlers::oplock_break(request),

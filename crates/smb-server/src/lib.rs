@@ -16,6 +16,7 @@ mod env;
 mod failure;
 mod handlers;
 mod meta;
+mod notify;
 mod open;
 mod reply;
 mod server;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use coherence::Deletion;
 use smb_wire::NtStatus;
+use smb_wire::fscc::NotifyAction;
 use smb_wire::smb2::{CloseRequest, CloseResponse};
 use vfs::{Cred, FileId, Node, Path, VfsResult};
 
@@ -11,7 +12,8 @@ use crate::Share;
 use crate::dispatch::Request;
 use crate::failure::Outcome;
 use crate::meta::Meta;
-use crate::open::{FileOpen, Object, Open};
+use crate::notify::Event;
+use crate::open::{FileOpen, Object, Open, name_filter};
 use crate::reply::ReplyWriter;
 use crate::server::Server;
 
@@ -56,7 +58,10 @@ impl Owed {
             Some((path, id)) => (path.clone(), *id),
             None => (backend.path_of(&*by.node)?, by.node.id()),
         };
-        backend.remove(&by.cred, &*root, &path, Some(id))
+        backend.remove(&by.cred, &*root, &path, Some(id))?;
+        let filter = name_filter(by.link.is_none() && by.node.kind() == vfs::FileKind::Directory);
+        by.share.watchers.tell(&[Event::new(NotifyAction::Removed, filter, path.as_bytes())]);
+        Ok(())
     }
 }
 
@@ -65,7 +70,14 @@ pub fn release(_server: &Server, open: &Open) -> Option<Owed> {
     let Object::File(file) = &open.object else { return None };
     let by = DeleteBy::new(file);
     let note: coherence::DeleteNote = Arc::clone(&by) as _;
-    let deletion = file.claim.close_noting(note)?.delete?;
+    let closed = file.claim.close_noting(note)?;
+    if let Some(watch) = file.watch.get() {
+        file.share.watchers.remove(watch);
+    }
+    if file.is_directory() && file.claim.delete_pending() {
+        file.share.watchers.going(file.node.id());
+    }
+    let deletion = closed.delete?;
     Some(Owed { deletion, by })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smb_wire::NtStatus;
-use smb_wire::fscc::{AccessMask, FileAttributes, RenameFlags, RenameInfo};
+use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter, RenameFlags, RenameInfo};
 use smb_wire::name::{parse_stream, parse_target};
 use vfs::{Name, Path, Rename, VfsError, Wait};
 
@@ -11,7 +11,8 @@ use super::create::to_path;
 use crate::dispatch::Request;
 use crate::failure::Failure;
 use crate::meta::read_dos;
-use crate::open::{FileOpen, Open};
+use crate::notify::Event;
+use crate::open::{FileOpen, Open, name_filter};
 use crate::server::Server;
 
 /// Renames the open's object.
@@ -98,6 +99,7 @@ impl Change {
         } else {
             backend.rename(&file.cred, (&*root, &from), (&*root, &to), Rename::NoReplace)?;
         }
+        tell_renamed(file, &from, &to);
         *file.name.lock() = to.last().map(Name::as_bytes).unwrap_or_default().into();
         Ok(())
     }
@@ -112,6 +114,7 @@ impl Change {
             backend.remove(&file.cred, &*root, &taken, None)?;
         }
         backend.link(&file.cred, &*file.node, &*root, &to)?;
+        file.tell_name(NotifyAction::Added, &to);
         Ok(())
     }
 
@@ -159,6 +162,29 @@ impl Change {
         }
         Ok(())
     }
+}
+
+/// Within one directory a rename is told as a pair of names, else as going and coming.
+fn tell_renamed(file: &FileOpen, from: &Path, to: &Path) {
+    let watchers = &file.share.watchers;
+    if !watchers.any() {
+        return;
+    }
+    let is_directory = file.is_directory() && file.link.is_none();
+    let event = |action, path| Event::new(action, name_filter(is_directory), path);
+    let (old, new) = (from.as_bytes(), to.as_bytes());
+    if from.parent() == to.parent() {
+        watchers.tell(&[event(NotifyAction::RenamedOldName, old), event(NotifyAction::RenamedNewName, new)]);
+    } else {
+        watchers.tell(&[event(NotifyAction::Removed, old)]);
+        watchers.tell(&[event(NotifyAction::Added, new)]);
+    }
+    if is_directory {
+        return watchers.moved(old, new);
+    }
+    // As Windows: who does not watch names is told that the file under its new one changed.
+    let filter = NotifyFilter::ATTRIBUTES | NotifyFilter::CREATION;
+    watchers.tell(&[Event { except: NotifyFilter::FILE_NAME, ..Event::new(NotifyAction::Modified, filter, new) }]);
 }
 
 fn is_below(path: &Path, ancestor: &Path) -> bool {

@@ -7,7 +7,7 @@ use smb_wire::NtStatus;
 use smb_wire::codec::Put;
 use smb_wire::fscc::{
     AccessMask, AllocationInfo, BasicInfo, DispositionExInfo, DispositionFlags, DispositionInfo, EndOfFileInfo,
-    FileAttributes, FileInfoClass, FileTime, ModeInfo, PositionInfo, RenameInfo, TimeUpdate,
+    FileAttributes, FileInfoClass, FileTime, ModeInfo, NotifyFilter, PositionInfo, RenameInfo, TimeUpdate,
 };
 use smb_wire::smb2::{InfoType, SetInfoRequest};
 use vfs::{SetAttr, SetTime, VfsResult};
@@ -55,15 +55,22 @@ async fn set_file(
         FileInfoClass::BASIC => {
             open.require_any(AccessMask::FILE_WRITE_ATTRIBUTES)?;
             let change = BasicChange::check(&BasicInfo::decode(input)?, file)?;
-            on_worker(request, open, move |file| change.apply(file)).await
+            let filter = change.filter();
+            on_worker(request, open, move |file| change.apply(file)).await?;
+            file.tell_changed(filter);
+            Ok(())
         }
         FileInfoClass::END_OF_FILE => {
             let len = EndOfFileInfo::decode(input)?.end_of_file;
-            set_len(request, open, file, len).await
+            set_len(request, open, file, len).await?;
+            file.tell_changed(NotifyFilter::SIZE);
+            Ok(())
         }
         FileInfoClass::ALLOCATION => {
             let bytes = AllocationInfo::decode(input)?.allocation_bytes;
-            set_allocation(request, open, file, bytes).await
+            set_allocation(request, open, file, bytes).await?;
+            file.tell_changed(NotifyFilter::SIZE);
+            Ok(())
         }
         FileInfoClass::DISPOSITION => {
             let flags = if DispositionInfo::decode(input)?.delete {
@@ -146,6 +153,16 @@ impl BasicChange {
         })
     }
 
+    /// Who is interested.
+    fn filter(&self) -> NotifyFilter {
+        let mut filter = NotifyFilter::empty();
+        filter.set(NotifyFilter::ATTRIBUTES, self.attributes.is_some());
+        filter.set(NotifyFilter::CREATION, self.created.is_some());
+        filter.set(NotifyFilter::LAST_ACCESS, self.accessed.is_some());
+        filter.set(NotifyFilter::LAST_WRITE, self.written.is_some());
+        filter
+    }
+
     fn apply(&self, file: &FileOpen) -> VfsResult<()> {
         if self.attributes.is_some() || self.created.is_some() {
             let mut attributes = self.attributes;
@@ -220,6 +237,9 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
         }
         file.claim.set_delete_pending(true, Some(DeleteBy::new(file)));
+        if file.is_directory() && file.link.is_none() {
+            file.share.watchers.going(file.node.id());
+        }
         Ok(())
     };
     request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?

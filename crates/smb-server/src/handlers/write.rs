@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use smb_wire::NtStatus;
-use smb_wire::fscc::AccessMask;
+use smb_wire::fscc::{AccessMask, NotifyFilter};
 use smb_wire::smb2::{CreateOptions, WriteRequest, WriteResponse};
 use vfs::{FileKind, Frame, Sync, Wait};
 
@@ -59,10 +59,20 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
             file.slow.store(true, Relaxed);
         }
     }
+    if file.share.watchers.any() && !asked.data.is_empty() {
+        tell_written(file, offset + asked.data.len() as u64);
+    }
     PathCounters::bump(&request.conn.shard.counters.write_bytes, asked.data.len() as u64);
     open.moved_to(offset + asked.data.len() as u64);
     WriteResponse { count_bytes: asked.data.len() as u32 }.put(out);
     Ok(NtStatus::SUCCESS)
+}
+
+/// A write that reaches the end of the file counts as a change of its length.
+fn tell_written(file: &FileOpen, end: u64) {
+    let mut filter = NotifyFilter::LAST_WRITE;
+    filter.set(NotifyFilter::SIZE, file.node.attr().is_ok_and(|attr| attr.len_bytes == end));
+    file.tell_changed(filter);
 }
 
 /// Checks the right to write there; the answer is where.

@@ -8,6 +8,7 @@ mod file_list;
 mod flags;
 mod fs_info;
 mod layout;
+mod notify;
 mod pattern;
 mod time;
 
@@ -29,5 +30,6 @@ pub use fs_info::{
     SizeFsInfo, VolumeFsInfo,
 };
 pub use layout::{Chain, FsccError};
+pub use notify::{NotifyAction, NotifyFilter, notify_entries, notify_entry_bytes, put_notify_entries};
 pub use pattern::Pattern;
 pub use time::{FileTime, TimeUpdate};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use coherence::{AccessKinds, OpenClaim, OpenRequest};
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
-use smb_wire::fscc::{AccessMask, FileAttributes};
+use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter};
 use smb_wire::smb2::{
     CreateContexts, CreateOptions, CreateRequest, CreateResponse, FileHandle, MAXIMAL_ACCESS_TAG, QUERY_ON_DISK_ID_TAG,
     RawContext,
@@ -82,6 +82,11 @@ async fn open_file(
         name,
         found.link.clone(),
     );
+    if found.created {
+        file.tell_name(NotifyAction::Added, &found.path);
+    } else if plan.overwrites() {
+        file.tell_changed(NotifyFilter::ATTRIBUTES | NotifyFilter::SIZE | NotifyFilter::LAST_WRITE);
+    }
     let meta = Meta::of(&*file.node, file.is_hidden())?;
     let handle = enter(request, session, tree, found.granted, Object::File(file));
     respond(asked, &found, &meta, share, handle, action, out);
@@ -127,7 +132,12 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
     let job = move || {
         if overwrites {
             node.set_attr(&cred, &SetAttr { len_bytes: Some(0), ..SetAttr::default() })?;
-            store_dos(&*node, &cred, Some((plan.attributes - FileAttributes::SPARSE_FILE) | FileAttributes::ARCHIVE), None)?;
+            store_dos(
+                &*node,
+                &cred,
+                Some((plan.attributes - FileAttributes::SPARSE_FILE) | FileAttributes::ARCHIVE),
+                None,
+            )?;
         }
         match allocate {
             Some(bytes) => match node.allocate(0, bytes, false) {

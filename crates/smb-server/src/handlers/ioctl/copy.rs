@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smb_wire::NtStatus;
 use smb_wire::codec::{Put, Reader, Truncated};
-use smb_wire::fscc::AccessMask;
+use smb_wire::fscc::{AccessMask, NotifyFilter};
 use smb_wire::smb2::{FileHandle, IoctlRequest, fsctl};
 use vfs::VfsError;
 
@@ -101,11 +101,7 @@ struct Copied {
 }
 
 /// FSCTL_SRV_COPYCHUNK and FSCTL_SRV_COPYCHUNK_WRITE.
-pub(super) async fn copy_chunks(
-    request: &mut Request<'_>,
-    asked: &IoctlRequest<'_>,
-    out: &mut ReplyWriter,
-) -> Outcome {
+pub(super) async fn copy_chunks(request: &mut Request<'_>, asked: &IoctlRequest<'_>, out: &mut ReplyWriter) -> Outcome {
     let to = request.open(asked.handle)?;
     if asked.max_output_response < RESPONSE_BYTES {
         return Err(NtStatus::INVALID_PARAMETER.into());
@@ -122,18 +118,14 @@ pub(super) async fn copy_chunks(
     let opens = (Arc::clone(&from), Arc::clone(&to));
     let job = move || copy_all(&opens.0, &opens.1, &wanted.chunks);
     let (copied, result) = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
-    match result {
-        Ok(()) => {
-            respond(asked, to.handle, copied, out);
-            Ok(NtStatus::SUCCESS)
-        }
-        // What was done before is told.
-        Err(failure) if copied != Copied::default() => {
-            respond(asked, to.handle, copied, out);
-            Ok(failure.status)
-        }
-        Err(failure) => Err(failure),
+    if copied.total_bytes > 0
+        && let Object::File(file) = &to.object
+    {
+        file.tell_changed(NotifyFilter::LAST_WRITE | NotifyFilter::SIZE);
     }
+    // What was done before a failure is told with it.
+    respond(asked, to.handle, copied, out);
+    Ok(result.map_or_else(|failure| failure.status, |()| NtStatus::SUCCESS))
 }
 
 fn respond(asked: &IoctlRequest<'_>, handle: FileHandle, copied: Copied, out: &mut ReplyWriter) {
@@ -238,6 +230,7 @@ pub(super) async fn duplicate_extents(
         })
         .await?;
     }
+    target.tell_changed(NotifyFilter::LAST_WRITE | NotifyFilter::SIZE);
     put(asked, to.handle, &[], out);
     Ok(NtStatus::SUCCESS)
 }

@@ -10,7 +10,11 @@ use crate::reply::ReplyWriter;
 
 /// What was negotiated is told again under a signature, so that nobody in between can have changed it. A difference ends
 /// the connection without a word (3.3.5.15.12).
-pub(super) fn validate_negotiate(request: &mut Request<'_>, asked: &IoctlRequest<'_>, out: &mut ReplyWriter) -> Outcome {
+pub(super) fn validate_negotiate(
+    request: &mut Request<'_>,
+    asked: &IoctlRequest<'_>,
+    out: &mut ReplyWriter,
+) -> Outcome {
     let negotiated = request.conn.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
     let claim = ValidateNegotiate::decode_request(asked.input);
     let same = claim.is_ok_and(|claim| {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use smb_wire::NtStatus;
 use smb_wire::codec::{Put, Reader};
-use smb_wire::fscc::{AccessMask, FileAttributes};
+use smb_wire::fscc::{AccessMask, FileAttributes, NotifyFilter};
 use smb_wire::smb2::IoctlRequest;
 use vfs::Capabilities;
 
@@ -31,9 +31,7 @@ pub(super) async fn set_sparse(request: &mut Request<'_>, asked: &IoctlRequest<'
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     require_file(file)?;
-    open.require_any(
-        AccessMask::FILE_WRITE_DATA | AccessMask::FILE_APPEND_DATA | AccessMask::FILE_WRITE_ATTRIBUTES,
-    )?;
+    open.require_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_APPEND_DATA | AccessMask::FILE_WRITE_ATTRIBUTES)?;
     let sparse = asked.input.first().is_none_or(|&byte| byte != 0);
     if sparse && !file.share.backend.capabilities().contains(Capabilities::SPARSE) {
         return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
@@ -45,7 +43,9 @@ pub(super) async fn set_sparse(request: &mut Request<'_>, asked: &IoctlRequest<'
             return Ok(());
         }
         attributes.set(FileAttributes::SPARSE_FILE, sparse);
-        Ok(store_dos(&*file.node, &file.cred, Some(attributes), None)?)
+        store_dos(&*file.node, &file.cred, Some(attributes), None)?;
+        file.tell_changed(NotifyFilter::ATTRIBUTES);
+        Ok(())
     })
     .await?;
     put(asked, open.handle, &[], out);
@@ -77,7 +77,9 @@ pub(super) async fn set_zero_data(
         let len = range.end - range.start;
         file.claim.check_write(range.start, len).map_err(|_| NtStatus::FILE_LOCK_CONFLICT)?;
         let sparse = stored(file)?.contains(FileAttributes::SPARSE_FILE);
-        Ok(file.node.zero_range(range.start, len, sparse)?)
+        file.node.zero_range(range.start, len, sparse)?;
+        file.tell_changed(NotifyFilter::LAST_WRITE);
+        Ok(())
     })
     .await?;
     put(asked, open.handle, &[], out);
