@@ -158,6 +158,8 @@ pub struct Share {
     pub volume_serial: u32,
     /// Who watches its directories.
     pub(crate) watchers: crate::notify::Watchers,
+    /// Change times that clients set.
+    pub(crate) change_times: crate::change_times::ChangeTimes,
 }
 
 impl Share {
@@ -166,7 +168,7 @@ impl Share {
         let name = name.into();
         // FNV-1a: any stable function of the name does.
         let volume_serial = name.bytes().fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
-        Self { name, backend, options, volume_serial, watchers: crate::notify::Watchers::default() }
+        Self { name, backend, options, volume_serial, watchers: Default::default(), change_times: Default::default() }
     }
 
     /// Whether `user` may connect.

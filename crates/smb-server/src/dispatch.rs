@@ -101,7 +101,9 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         Vec::new()
     };
     let mut index = 0;
-    let mut out = ReplyWriter::new(&conn.shard.pool, handlers::reply_room(&frame).unwrap_or(SMALL_REPLY_BYTES));
+    let room = handlers::reply_room(&frame).unwrap_or(SMALL_REPLY_BYTES);
+    let _reserved = conn.reserve(room);
+    let mut out = ReplyWriter::new(&conn.shard.pool, room);
     let mut chain = Chain::default();
     let mut seal = arrival.sealed_by.clone();
     let mut at = 0;
@@ -232,6 +234,10 @@ fn inherit(request: &mut Request<'_>, chain: &Chain, related: bool, first: bool)
     request.header.tree_id = chain.tree_id;
     request.previous_handle = chain.handle;
     match chain.failed {
+        // The request before it named no session or tree connect, so this one has none to take.
+        Some(NtStatus::USER_SESSION_DELETED | NtStatus::NETWORK_NAME_DELETED) if chain.handle.is_none() => {
+            Err(NtStatus::INVALID_PARAMETER)
+        }
         Some(status) if chain.handle.is_none() => Err(status),
         _ => Ok(()),
     }

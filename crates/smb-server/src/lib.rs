@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod change_times;
 mod config;
 mod connection;
 mod counters;

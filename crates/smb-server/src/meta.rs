@@ -24,6 +24,8 @@ pub struct Meta {
     pub attr: Attr,
     /// Made.
     pub created: FileTime,
+    /// Changed in any way.
+    pub changed: FileTime,
     /// Attributes.
     pub attributes: FileAttributes,
 }
@@ -45,12 +47,19 @@ impl Meta {
         let created = dos
             .create_time
             .map_or_else(|| wire_time(attr.created.unwrap_or_else(|| attr.modified.min(attr.changed))), FileTime);
-        Self { attr, created, attributes: attributes(attr.kind, dos.attributes, hidden) }
+        let changed = wire_time(attr.changed);
+        Self { attr, created, changed, attributes: attributes(attr.kind, dos.attributes, hidden) }
     }
 
     /// Of an open node.
     pub fn of(node: &dyn Node, hidden: bool) -> VfsResult<Self> {
         Ok(Self::new(node.attr()?, read_dos(node)?, hidden))
+    }
+
+    /// With the change time that a client chose, if one did.
+    pub fn on(mut self, share: &crate::Share) -> Self {
+        self.changed = share.change_times.get(&self.attr).unwrap_or(self.changed);
+        self
     }
 
     /// Its times in the wire's order.
@@ -65,7 +74,7 @@ impl Meta {
             created: self.created,
             accessed: wire_time(self.attr.accessed),
             written: wire_time(self.attr.modified),
-            changed: wire_time(self.attr.changed),
+            changed: self.changed,
         }
     }
 

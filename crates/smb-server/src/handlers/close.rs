@@ -94,6 +94,7 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         && let Object::File(file) = &open.object
         && let Ok(meta) = Meta::of(&*file.node, file.is_hidden())
     {
+        let meta = meta.on(&file.share);
         response = CloseResponse {
             has_attributes: true,
             times: meta.times(),

@@ -202,7 +202,7 @@ impl Page<'_> {
         {
             return Ok(Some(meta));
         }
-        Ok(Some(Meta::new(attr, read_entry_dos(&*self.file.node, name)?, hidden)))
+        Ok(Some(Meta::new(attr, read_entry_dos(&*self.file.node, name)?, hidden).on(&self.file.share)))
     }
 
     fn behind_link(&self, name: Name<'_>, hidden: bool) -> Option<Meta> {
@@ -216,7 +216,7 @@ impl Page<'_> {
         let path = vfs::Path::here().join(name);
         let backend = &self.file.share.backend;
         let opened = backend.open(&self.file.cred, &*self.file.node, &path, &how, Wait::Allowed).ok()?;
-        Some(Meta::new(opened.attr, read_dos(&*opened.node).ok()?, hidden))
+        Some(Meta::new(opened.attr, read_dos(&*opened.node).ok()?, hidden).on(&self.file.share))
     }
 
     /// Appends the entry whose name is in `self.wire`; false when it has to wait for the next answer.

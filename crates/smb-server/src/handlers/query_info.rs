@@ -72,7 +72,7 @@ fn file_info(class: FileInfoClass, open: &Open, file: &FileOpen, room: u32) -> R
     if !right.is_empty() {
         open.require_any(right)?;
     }
-    let view = View { open, file, meta: Meta::of(&*file.node, file.is_hidden())? };
+    let view = View { open, file, meta: Meta::of(&*file.node, file.is_hidden())?.on(&file.share) };
     let mut out = Vec::with_capacity(128);
     match class {
         FileInfoClass::BASIC => view.basic().encode(&mut out),

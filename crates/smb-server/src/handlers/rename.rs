@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use coherence::{AccessKinds, OpenRequest, ShareKinds};
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter, RenameFlags, RenameInfo};
 use smb_wire::name::{parse_stream, parse_target};
@@ -84,6 +85,10 @@ impl Change {
         if file.is_directory() && is_below(&to, &from) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
+        if file.is_directory() && self.server.has_open_below(&file.share, &from) {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
+        self.check_parent(file, &to)?;
         let same_object = |path: &Path| {
             let attr = backend.attr_at(&file.cred, &*root, path, Wait::Allowed);
             attr.is_ok_and(|attr| attr.id == file.node.id())
@@ -101,6 +106,19 @@ impl Change {
         }
         tell_renamed(file, &from, &to);
         *file.name.lock() = to.last().map(Name::as_bytes).unwrap_or_default().into();
+        Ok(())
+    }
+
+    /// A rename opens the directory it renames into, to add an entry and letting others read and write it: it must get
+    /// along with those who have that directory open (MS-FSA 2.1.5.15.11).
+    fn check_parent(&self, file: &FileOpen, to: &Path) -> Result<(), Failure> {
+        let backend = &file.share.backend;
+        let parent = to.parent().unwrap_or_else(Path::here);
+        let attr = backend.attr_at(&file.cred, &*backend.root(), &parent, Wait::Allowed)?;
+        let mut open = OpenRequest::new(attr.id, AccessKinds::WRITE, ShareKinds::READ | ShareKinds::WRITE);
+        open.momentary = true;
+        let now = coherence::Instant(self.server.env.clock.monotonic_ms());
+        self.server.table.open(now, &open)?; // and closes it again
         Ok(())
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn session_setup(request: &mut Request<'_>, out: &mut ReplyWriter) ->
     }
     let mut login = begin_or_continue(request)?;
     login.preauth.update(&message);
-    let id = request.header.session_id;
+    let (id, renews) = (request.header.session_id, login.renews);
     out_session_id(request, out);
     let users = request.conn.server.users.load_full();
     match login.acceptor.step(setup.security_buffer, &**users) {
@@ -66,6 +66,11 @@ pub(crate) fn session_setup(request: &mut Request<'_>, out: &mut ReplyWriter) ->
         }
         Err(error) => {
             PathCounters::bump(&request.conn.shard.counters.failed_logins, 1);
+            if renews && let Some(channel) = request.channel.clone() {
+                // Who cannot log in again has lost the session (3.3.5.5.3).
+                request.conn.state.borrow_mut().channels.remove(&id);
+                end_session(request.conn, &channel.session);
+            }
             tracing::info!(peer = %request.conn.peer, "login refused");
             Err(match error {
                 AuthError::InvalidToken => NtStatus::INVALID_PARAMETER,
@@ -200,7 +205,9 @@ fn identify(server: &Server, who: Authenticated) -> User {
     let (guest, anonymous) = (who.kind == LoginKind::Guest, who.kind == LoginKind::Anonymous);
     let known = if anonymous || guest { None } else { (server.identities)(&who.name) };
     let cred = known.unwrap_or_else(|| Cred { uid: NOBODY, gid: NOBODY, groups: Arc::from([]) });
-    User { name: who.name, cred, guest, anonymous }
+    // A guest may have claimed any name: it must not meet the names that shares list.
+    let name = if guest { "guest".to_owned() } else { who.name };
+    User { name, cred, guest, anonymous }
 }
 
 /// The client lost a connection and says so: its old session ends, if it was the same user's (3.3.5.5.3).

@@ -125,6 +125,7 @@ struct BasicChange {
     created: Option<FileTime>,
     accessed: Option<FileTime>,
     written: Option<FileTime>,
+    changed: Option<FileTime>,
     attributes: Option<FileAttributes>,
 }
 
@@ -136,7 +137,6 @@ impl BasicChange {
             // Freezing a time for the life of a handle is not served: it goes on as POSIX has it.
             Some(_) => Ok(None),
         };
-        wanted(info.changed)?; // the change time is the backend's own
         let attributes = (!info.attributes.is_empty()).then_some(info.attributes);
         let is_directory = file.is_directory();
         if let Some(attributes) = attributes
@@ -149,6 +149,7 @@ impl BasicChange {
             created: wanted(info.created)?,
             accessed: wanted(info.accessed)?,
             written: wanted(info.written)?,
+            changed: wanted(info.changed)?,
             attributes,
         })
     }
@@ -176,7 +177,13 @@ impl BasicChange {
         }
         let at = |time: Option<FileTime>| time.map(|t| SetTime::At(local_time(t)));
         let set = SetAttr { accessed: at(self.accessed), modified: at(self.written), ..SetAttr::default() };
-        if set == SetAttr::default() { Ok(()) } else { file.node.set_attr(&file.cred, &set) }
+        if set != SetAttr::default() {
+            file.node.set_attr(&file.cred, &set)?;
+        }
+        if let Some(changed) = self.changed {
+            file.share.change_times.set(&file.node.attr()?, changed);
+        }
+        Ok(())
     }
 }
 

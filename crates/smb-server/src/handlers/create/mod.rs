@@ -87,7 +87,7 @@ async fn open_file(
     } else if plan.overwrites() {
         file.tell_changed(NotifyFilter::ATTRIBUTES | NotifyFilter::SIZE | NotifyFilter::LAST_WRITE);
     }
-    let meta = Meta::of(&*file.node, file.is_hidden())?;
+    let meta = Meta::of(&*file.node, file.is_hidden())?.on(&file.share);
     let handle = enter(request, session, tree, found.granted, Object::File(file));
     respond(asked, &found, &meta, share, handle, action, out);
     Ok(handle)
@@ -124,7 +124,10 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
         (_, true, _) => OVERWRITTEN,
         _ => OPENED,
     };
-    let allocate = plan.allocation_bytes.filter(|&bytes| bytes > 0 && (found.created || overwrites));
+    let allocate = plan
+        .allocation_bytes
+        .filter(|&bytes| bytes > 0 && (found.created || overwrites))
+        .filter(|_| found.node.kind() == vfs::FileKind::File);
     if !overwrites && allocate.is_none() {
         return Ok(action);
     }
