@@ -16,6 +16,7 @@ mod dispatch;
 mod env;
 mod failure;
 mod handlers;
+mod links;
 mod meta;
 mod notify;
 mod open;

@@ -83,6 +83,11 @@ impl Meta {
         self.attr.kind == FileKind::Directory
     }
 
+    /// The reparse tag; 0 where there is none.
+    pub fn reparse_tag(&self) -> u32 {
+        if self.attr.kind == FileKind::Symlink { smb_wire::fscc::reparse_tag::SYMLINK } else { 0 }
+    }
+
     /// Length in bytes: 0 for a directory.
     pub fn end_of_file(&self) -> u64 {
         if self.is_directory() { 0 } else { self.attr.len_bytes }
@@ -101,6 +106,7 @@ fn attributes(kind: FileKind, stored: Option<u32>, hidden: bool) -> FileAttribut
         None => FileAttributes::empty(),
     };
     attributes.set(FileAttributes::DIRECTORY, kind == FileKind::Directory);
+    attributes.set(FileAttributes::REPARSE_POINT, kind == FileKind::Symlink);
     if attributes.is_empty() { FileAttributes::NORMAL } else { attributes }
 }
 
@@ -131,7 +137,8 @@ pub fn store_dos(
     attributes: Option<FileAttributes>,
     created: Option<FileTime>,
 ) -> VfsResult<()> {
-    let mut dos = read_dos(node)?;
+    let before = read_dos(node)?;
+    let mut dos = before;
     if let Some(attributes) = attributes {
         dos.attributes = Some((attributes & (STORED | FileAttributes::DIRECTORY)).bits());
     }
@@ -141,6 +148,9 @@ pub fn store_dos(
     if dos.create_time.is_none() {
         // Samba always stores both, and the time must survive a change of the attributes.
         dos.create_time = Some(Meta::new(node.attr()?, dos, false).created.0);
+    }
+    if dos == before {
+        return Ok(()); // nor does the change time change
     }
     match node.set_xattr(cred, XATTR_NAME, &dos.encode()) {
         Err(VfsError::NotSupported) => Ok(()),

@@ -55,6 +55,9 @@ pub struct FileOpen {
     pub position: AtomicU64,
     /// Mode bits a client set (FileModeInformation).
     pub mode: AtomicU64,
+    /// The change time set through this open, which its own later changes leave as it is (MS-FSA 2.1.1.6,
+    /// UserSetChangeTime); 0 for none.
+    pub change_time_set: AtomicU64,
     /// A directory's listing, once begun.
     pub listing: Mutex<Option<Listing>>,
     /// A directory's watch, once it was asked for.
@@ -105,6 +108,7 @@ impl FileOpen {
             options,
             position: AtomicU64::new(0),
             mode: AtomicU64::new(0),
+            change_time_set: AtomicU64::new(0),
             listing: Mutex::new(None),
             watch: OnceLock::new(),
             slow: AtomicBool::new(false),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smb_wire::NtStatus;
 use smb_wire::codec::Put;
-use smb_wire::fscc::{AccessMask, Appended, DirEntryInfo, DirInfoClass, DirListWriter, FileAttributes, Pattern};
+use smb_wire::fscc::{AccessMask, Appended, DirEntryInfo, DirInfoClass, DirListWriter, Pattern};
 use smb_wire::name::local_to_wire;
 use smb_wire::smb2::{QueryDirectoryFlags, QueryDirectoryRequest, put_output_buffer};
 use vfs::{Access, Attr, Buf, Disposition, FileKind, Name, OpenHow, Wait, WantKind};
@@ -228,9 +228,9 @@ impl Page<'_> {
                 times: meta.dir_times(),
                 end_of_file: meta.end_of_file(),
                 allocation: meta.allocation_bytes(),
-                attributes: meta.attributes & !FileAttributes::REPARSE_POINT,
+                attributes: meta.attributes,
                 ea_size: 0,
-                reparse_tag: 0,
+                reparse_tag: meta.reparse_tag(),
                 file_id: u128::from(meta.attr.id.ino),
                 short_name: &[],
                 name_utf16: &self.wire,

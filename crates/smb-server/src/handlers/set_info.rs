@@ -181,7 +181,11 @@ impl BasicChange {
             file.node.set_attr(&file.cred, &set)?;
         }
         if let Some(changed) = self.changed {
-            file.share.change_times.set(&file.node.attr()?, changed);
+            file.change_time_set.store(changed.0, Relaxed);
+        }
+        let shown = file.change_time_set.load(Relaxed);
+        if shown != 0 {
+            file.share.change_times.set(&file.node.attr()?, FileTime(shown));
         }
         Ok(())
     }

@@ -37,6 +37,8 @@ pub struct Found {
 pub enum Halt {
     /// It must be tried again where it may wait.
     WouldBlock,
+    /// A symbolic link in its path leads nowhere.
+    Link,
     /// It failed.
     Failed(NtStatus),
 }
@@ -46,6 +48,7 @@ impl Halt {
     pub fn into_failure(self) -> Failure {
         match self {
             Self::WouldBlock => NtStatus::INTERNAL_ERROR.into(),
+            Self::Link => NtStatus::OBJECT_NAME_NOT_FOUND.into(),
             Self::Failed(status) => status.into(),
         }
     }
@@ -277,7 +280,10 @@ impl Search<'_> {
             Ok(path) => match self.existing(&path) {
                 // It went away meanwhile, or is a link that leads nowhere: taken, but not to be opened.
                 Err(Halt::Failed(NtStatus::OBJECT_NAME_NOT_FOUND)) if path == self.plan.path => {
-                    self.make_or(&path, status)
+                    match self.make_or(&path, status) {
+                        Err(Halt::Failed(NtStatus::OBJECT_NAME_NOT_FOUND)) => Err(Halt::Link),
+                        result => result,
+                    }
                 }
                 result => result,
             },

@@ -69,7 +69,10 @@ async fn open_file(
         }
         result => result,
     };
-    let found = found.map_err(Halt::into_failure)?;
+    let found = match found {
+        Err(Halt::Link) => return Err(stopped(request, tree, share, plan).await?),
+        found => found.map_err(Halt::into_failure)?,
+    };
     let claim = claim(request, &plan, &found)?;
     let action = prepare(request, tree, &plan, &found).await?;
     let name = found.path.last().map(vfs::Name::as_bytes).unwrap_or_default();
@@ -91,6 +94,20 @@ async fn open_file(
     let handle = enter(request, session, tree, found.granted, Object::File(file));
     respond(asked, &found, &meta, share, handle, action, out);
     Ok(handle)
+}
+
+/// What to answer where a link leads nowhere.
+async fn stopped(
+    request: &Request<'_>,
+    tree: &Arc<Tree>,
+    share: &Arc<Share>,
+    plan: Arc<Plan>,
+) -> Result<Failure, Failure> {
+    let dialect = request.conn.negotiated().map_or(smb_wire::smb2::Dialect::V2_0_2, |n| n.dialect);
+    let (tree, share) = (Arc::clone(tree), Arc::clone(share));
+    let job = move || crate::links::stopped(&share, &tree.cred, &plan.path, dialect);
+    let stopped = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
+    Ok(stopped.unwrap_or_else(|| NtStatus::OBJECT_NAME_NOT_FOUND.into()))
 }
 
 /// Asks the table of claims. Nobody holds a grant that would have to be broken first, so the answer never waits.

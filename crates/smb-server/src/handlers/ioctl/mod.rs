@@ -5,6 +5,7 @@ mod copy;
 mod negotiate;
 mod object_id;
 mod pipe;
+mod reparse;
 mod sparse;
 
 use std::sync::Arc;
@@ -55,6 +56,9 @@ pub(crate) async fn ioctl(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         fsctl::GET_COMPRESSION => sparse::get_compression(request, &asked, out),
         fsctl::SET_COMPRESSION => sparse::set_compression(request, &asked, out),
         fsctl::CREATE_OR_GET_OBJECT_ID | fsctl::GET_OBJECT_ID => object_id::get(request, &asked, out),
+        fsctl::GET_REPARSE_POINT => reparse::get(request, &asked, out).await,
+        fsctl::SET_REPARSE_POINT => reparse::set(request, &asked, out).await,
+        fsctl::DELETE_REPARSE_POINT => reparse::delete(request, &asked, out).await,
         _ => {
             request.open(asked.handle)?;
             Err(NtStatus::INVALID_DEVICE_REQUEST.into())
