@@ -11,6 +11,8 @@ use vfs::{PagePipe, PipePool};
 
 use crate::sys;
 
+const PAGE_BYTES: u64 = 4096;
+
 /// Pipes of one size, kept for reuse.
 pub struct Pipes(Arc<Shared>);
 
@@ -35,9 +37,10 @@ impl Pipes {
 }
 
 impl PipePool for Pipes {
-    fn pipe(&self, len_bytes: usize) -> Option<Box<dyn PagePipe>> {
-        // A range that begins inside a page touches one page more than its length says.
-        if len_bytes + 4096 > self.0.pipe_bytes {
+    fn pipe(&self, offset_bytes: u64, len_bytes: usize) -> Option<Box<dyn PagePipe>> {
+        // A pipe has a slot for each page, and a range that begins inside a page touches one more.
+        let pages = ((offset_bytes % PAGE_BYTES) as usize).checked_add(len_bytes)?.div_ceil(PAGE_BYTES as usize);
+        if pages > self.0.pipe_bytes / PAGE_BYTES as usize {
             return None;
         }
         let kept = self.0.idle.lock().pop();
@@ -146,7 +149,7 @@ mod tests {
         let (far, _) = listener.accept().unwrap();
 
         let pool = Pipes::new(1 << 20, 2);
-        let mut pipe = pool.pipe(150_000).unwrap();
+        let mut pipe = pool.pipe(1000, 150_000).unwrap();
         while pipe.len_bytes() < 150_000 {
             let at = pipe.len_bytes();
             assert!(pipe.fill(file.as_fd(), 1000 + at as u64, 150_000 - at, true).unwrap() > 0);
@@ -169,14 +172,15 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 4096]).unwrap();
         let pool = Pipes::new(1 << 16, 2);
-        let mut pipe = pool.pipe(4096).unwrap();
+        let mut pipe = pool.pipe(0, 4096).unwrap();
         pipe.fill(file.as_fd(), 0, 4096, true).unwrap();
         drop(pipe);
         assert_eq!(pool.0.idle.lock().len(), 0);
-        assert!(pool.pipe(1 << 16).is_none(), "unaligned, it would not fit");
-        let held = (pool.pipe(4096), pool.pipe(4096));
-        assert!(held.0.is_some() && held.1.is_some() && pool.pipe(4096).is_none(), "no more than allowed");
+        assert!(pool.pipe(1, 1 << 16).is_none(), "unaligned, it would not fit");
+        assert!(pool.pipe(8192, 1 << 16).is_some());
+        let held = (pool.pipe(0, 4096), pool.pipe(0, 4096));
+        assert!(held.0.is_some() && held.1.is_some() && pool.pipe(0, 4096).is_none(), "no more than allowed");
         drop(held);
-        assert!(pool.pipe(4096).is_some());
+        assert!(pool.pipe(0, 4096).is_some());
     }
 }

@@ -5,6 +5,7 @@ mod find;
 mod plan;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use coherence::{AccessKinds, OpenClaim, OpenRequest};
 use smb_wire::NtStatus;
@@ -91,7 +92,7 @@ async fn open_file(
         file.tell_changed(NotifyFilter::ATTRIBUTES | NotifyFilter::SIZE | NotifyFilter::LAST_WRITE);
     }
     let meta = Meta::of(&*file.node, file.is_hidden())?.on(&file.share);
-    let handle = enter(request, session, tree, found.granted, Object::File(file));
+    let handle = enter(request, session, tree, found.granted, Object::File(file))?;
     respond(asked, &found, &meta, share, handle, action, out);
     Ok(handle)
 }
@@ -171,20 +172,38 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
     Ok(action)
 }
 
-/// Enters the open in the session.
+/// Enters the open in the session; where session or tree connect have ended meanwhile it is closed again at once, since
+/// nobody could close it later.
 fn enter(
     request: &Request<'_>,
     session: &Session,
     tree: &Arc<Tree>,
     granted: AccessMask,
     object: Object,
-) -> FileHandle {
-    let persistent = request.conn.server.next_persistent_id();
-    let volatile = session.opens.lock().insert_with(|volatile| {
+) -> Result<FileHandle, NtStatus> {
+    let server = &request.conn.server;
+    let persistent = server.next_persistent_id();
+    let mut made = None;
+    let mut opens = session.opens.lock();
+    let volatile = opens.insert_with(|volatile| {
         let handle = FileHandle { persistent, volatile };
-        Arc::new(Open { handle, tree: Arc::clone(tree), granted, object })
+        let open = Arc::new(Open { handle, tree: Arc::clone(tree), granted, object });
+        made = Some(Arc::clone(&open));
+        open
     });
-    FileHandle { persistent, volatile }
+    // Looked at with the opens locked: whoever ends the session or the tree connect takes the opens away after.
+    let status = if session.ended.load(Relaxed) {
+        NtStatus::USER_SESSION_DELETED
+    } else if session.tree(tree.id).is_none() {
+        NtStatus::NETWORK_NAME_DELETED
+    } else {
+        return Ok(FileHandle { persistent, volatile });
+    };
+    opens.remove(volatile);
+    drop(opens);
+    let (server, open) = (Arc::clone(server), made.into_iter().collect());
+    request.conn.shard.executor.run(Box::new(move || super::session_setup::close_all(&server, open)));
+    Err(status)
 }
 
 fn respond(
@@ -236,7 +255,7 @@ fn open_pipe(
     let interface = super::ioctl::interface(request.conn, &session.user(), name);
     let pipe = RpcPipe::new(name, interface.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
     let granted = AccessMask::from_bits_retain(asked.desired_access).map_generic() & AccessMask::FILE_ALL;
-    let handle = enter(request, session, tree, granted, Object::Pipe(parking_lot::Mutex::new(pipe)));
+    let handle = enter(request, session, tree, granted, Object::Pipe(parking_lot::Mutex::new(pipe)))?;
     CreateResponse {
         oplock_level: 0,
         flags: 0,
