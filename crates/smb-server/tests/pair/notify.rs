@@ -1,12 +1,13 @@
 //! Watched directories (MS-SMB2 3.3.5.19): what is told, when, and what ends the wait.
 
 use smb_wire::NtStatus;
-use smb_wire::fscc::{FileInfoClass, notify_entries};
+use smb_wire::fscc::{AccessMask, FileInfoClass, notify_entries};
 use smb_wire::smb2::{ChangeNotifyRequest, Command, Disposition, FileHandle, Flags};
 
 use crate::util::ops::close_message;
 use crate::util::{Client, Message, OpenAs, Response, World};
 
+const LIST: AccessMask = AccessMask::from_bits_retain(0x0012_0089);
 const NAMES: u32 = 3;
 const ALL: u32 = 0xfff;
 
@@ -16,7 +17,8 @@ fn notify(handle: FileHandle, filter: u32, recursive: bool, output_bytes: u32) -
 }
 
 fn directory(client: &mut Client, name: &str) -> FileHandle {
-    client.create(name, &OpenAs::directory(Disposition::OpenIf))
+    // Without DELETE, which would keep others from renaming what is in it.
+    client.create(name, &OpenAs::directory(Disposition::OpenIf).access(LIST))
 }
 
 /// Sends a request that is to wait.
@@ -59,7 +61,7 @@ fn what_another_client_does_is_told() {
 fn depth_and_filter_are_those_of_the_first_request() {
     let world = World::new();
     let (mut anna, mut other) = (world.anna(), world.anna());
-    directory(&mut other, "d\\deep".split('\\').next().unwrap());
+    directory(&mut other, "d");
     directory(&mut other, "d\\deep");
     let (flat, deep) = (directory(&mut anna, "d"), directory(&mut anna, "d"));
     let flat_id = wait_for(&mut anna, notify(flat, NAMES, false, 1000));
@@ -99,7 +101,7 @@ fn a_wait_ends_with_cancel_close_and_deletion() {
 
     let dir = directory(&mut anna, "d");
     let id = wait_for(&mut anna, notify(dir, ALL, true, 1000));
-    let again = directory(&mut other, "d");
+    let again = other.create("d", &OpenAs::directory(Disposition::Open));
     other.dispose(again, true).unwrap();
     assert_eq!(answered(&mut anna, id).status(), NtStatus::DELETE_PENDING);
     anna.call(notify(dir, ALL, true, 1000)).expect(NtStatus::DELETE_PENDING);
