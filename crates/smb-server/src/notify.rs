@@ -68,6 +68,7 @@ struct State {
     kept_bytes: usize,
     overflowed: bool,
     deleted: bool,
+    ended: bool,
     waiting: VecDeque<oneshot::Sender<News>>,
 }
 
@@ -84,11 +85,15 @@ impl Watchers {
         self.count.store(watches.len(), Relaxed);
     }
 
-    /// Takes a watch away.
+    /// Takes a watch away. Requests that wait on it are told that nothing will come, on whatever connection they are.
     pub fn remove(&self, watch: &Arc<Watch>) {
         let mut watches = self.watches.lock();
         watches.retain(|w| !Arc::ptr_eq(w, watch));
         self.count.store(watches.len(), Relaxed);
+        drop(watches);
+        let mut state = watch.state.lock();
+        state.ended = true;
+        state.waiting.clear();
     }
 
     fn each(&self, then: impl Fn(&Watch)) {
@@ -154,7 +159,9 @@ impl Watch {
         }
         let (sender, receiver) = oneshot::channel();
         state.waiting.retain(|waiting| !waiting.is_canceled());
-        state.waiting.push_back(sender);
+        if !state.ended {
+            state.waiting.push_back(sender);
+        }
         Err(receiver)
     }
 
@@ -327,5 +334,14 @@ mod tests {
         assert_eq!(watch.ask().unwrap(), News::Deleted);
         watchers.remove(&watch);
         assert!(!watchers.any());
+    }
+
+    #[test]
+    fn a_watch_that_ends_ends_the_wait() {
+        let (watchers, watch) = watched("a", true, 1000);
+        let mut waiting = watch.ask().unwrap_err();
+        watchers.remove(&watch);
+        assert!(waiting.try_recv().is_err());
+        assert!(watch.ask().unwrap_err().try_recv().is_err());
     }
 }

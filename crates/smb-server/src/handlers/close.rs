@@ -108,6 +108,9 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         // The handle is closed whatever became of the file; the status says that the file is still there.
         match done {
             Some(Ok(()) | Err(vfs::VfsError::NotFound | vfs::VfsError::Stale)) => {}
+            // A directory that is not empty stays, and its CLOSE succeeds (MS-FSA 2.1.5.5): whoever wants to be told sets
+            // the disposition.
+            Some(Err(vfs::VfsError::NotEmpty)) => {}
             Some(Err(error)) => return Err(error.into()),
             None => return Err(NtStatus::INTERNAL_ERROR.into()),
         }
