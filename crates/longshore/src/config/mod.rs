@@ -191,7 +191,7 @@ pub struct DataPath {
 impl Default for DataPath {
     fn default() -> Self {
         Self {
-            page_read_bytes: Some(32 << 10),
+            page_read_bytes: Some(64 << 10),
             worker_write_bytes: 256 << 10,
             shards: None,
             workers: None,
