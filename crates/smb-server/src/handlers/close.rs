@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coherence::Deletion;
 use smb_wire::NtStatus;
 use smb_wire::fscc::NotifyAction;
-use smb_wire::smb2::{CloseRequest, CloseResponse};
+use smb_wire::smb2::{CloseRequest, CloseResponse, CreateOptions};
 use vfs::{Cred, FileId, Node, Path, VfsResult};
 
 use crate::Share;
@@ -103,14 +103,15 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
             file_attributes: meta.attributes.bits(),
         };
     }
+    let opened_to_go = open.file().is_ok_and(|file| file.options.contains(CreateOptions::DELETE_ON_CLOSE));
     if let Some(owed) = release(&request.conn.server, &open) {
         let done = request.conn.offload(move || owed.run()).await;
         // The handle is closed whatever became of the file; the status says that the file is still there.
         match done {
             Some(Ok(()) | Err(vfs::VfsError::NotFound | vfs::VfsError::Stale)) => {}
-            // A directory that is not empty stays, and its CLOSE succeeds (MS-FSA 2.1.5.5): whoever wants to be told sets
-            // the disposition.
-            Some(Err(vfs::VfsError::NotEmpty)) => {}
+            // A directory that is not empty stays, and its CLOSE succeeds (MS-FSA 2.1.5.5); one whose disposition was set
+            // was empty then, and something came meanwhile: that is said.
+            Some(Err(vfs::VfsError::NotEmpty)) if opened_to_go => {}
             Some(Err(error)) => return Err(error.into()),
             None => return Err(NtStatus::INTERNAL_ERROR.into()),
         }

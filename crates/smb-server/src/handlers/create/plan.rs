@@ -112,9 +112,7 @@ impl Plan {
 }
 
 fn check_fields(asked: &CreateRequest<'_>) -> Result<Disposition, NtStatus> {
-    // To wait on an object is no use of it by itself.
-    let nothing = asked.desired_access == 0 || asked.desired_access == AccessMask::SYNCHRONIZE.bits();
-    if nothing || asked.desired_access & !VALID_ACCESS != 0 {
+    if asked.desired_access == 0 || asked.desired_access & !VALID_ACCESS != 0 {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if asked.file_attributes & !VALID_ATTRIBUTES != 0 || asked.share_access & !7 != 0 {
