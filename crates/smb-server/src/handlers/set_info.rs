@@ -7,7 +7,7 @@ use smb_wire::NtStatus;
 use smb_wire::codec::Put;
 use smb_wire::fscc::{
     AccessMask, AllocationInfo, BasicInfo, DispositionExInfo, DispositionFlags, DispositionInfo, EndOfFileInfo,
-    FileAttributes, FileInfoClass, FileTime, ModeInfo, NotifyFilter, PositionInfo, RenameInfo, TimeUpdate,
+    FileAttributes, FileInfoClass, FileMode, FileTime, ModeInfo, NotifyFilter, PositionInfo, RenameInfo, TimeUpdate,
 };
 use smb_wire::smb2::{InfoType, SetInfoRequest};
 use vfs::{SetAttr, SetTime, VfsResult};
@@ -101,12 +101,20 @@ async fn set_file(
         }
         FileInfoClass::MODE => {
             let mode = ModeInfo::decode(input)?.mode;
+            check_mode(mode)?;
             file.mode.store(u64::from(mode.bits()), Relaxed);
             Ok(())
         }
         FileInfoClass::FULL_EA => Err(NtStatus::EAS_NOT_SUPPORTED.into()),
         _ => Err(NtStatus::NOT_SUPPORTED.into()),
     }
+}
+
+/// What can be set is how data pass, and not both kinds of synchronous (MS-FSA 2.1.5.15.9).
+fn check_mode(mode: FileMode) -> Result<(), NtStatus> {
+    let kinds = FileMode::SYNCHRONOUS_IO_ALERT | FileMode::SYNCHRONOUS_IO_NONALERT;
+    let valid = FileMode::WRITE_THROUGH | FileMode::SEQUENTIAL_ONLY | FileMode::NO_INTERMEDIATE_BUFFERING | kinds;
+    if valid.contains(mode) && !mode.contains(kinds) { Ok(()) } else { Err(NtStatus::INVALID_PARAMETER) }
 }
 
 /// Runs a change of the open's file where it may wait.
