@@ -243,6 +243,10 @@ fn inherit(request: &mut Request<'_>, chain: &Chain, related: bool, first: bool)
     request.header.tree_id = chain.tree_id;
     request.previous_handle = chain.handle;
     match chain.failed {
+        // The request before it named no session or tree connect, so this one has none to take.
+        Some(NtStatus::USER_SESSION_DELETED | NtStatus::NETWORK_NAME_DELETED) if chain.handle.is_none() => {
+            Err(NtStatus::INVALID_PARAMETER)
+        }
         Some(status) if chain.handle.is_none() => Err(status),
         _ => Ok(()),
     }
@@ -328,7 +332,7 @@ async fn handle(command: Command, request: &mut Request<'_>, out: &mut ReplyWrit
         Command::Cancel => Err(NtStatus::INVALID_PARAMETER.into()), // never gets here
         Command::Echo => handlers::echo(request, out),
         Command::QueryDirectory => handlers::query_directory::query_directory(request, out).await,
-        Command::ChangeNotify => handlers::change_notify(request),
+        Command::ChangeNotify => handlers::change_notify::change_notify(request, out).await,
         Command::QueryInfo => handlers::query_info::query_info(request, out).await,
         Command::SetInfo => handlers::set_info::set_info(request, out).await,
         Command::OplockBreak => handlers::oplock_break(request),

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod change_times;
 mod config;
 mod connection;
 mod counters;
@@ -15,7 +16,9 @@ mod dispatch;
 mod env;
 mod failure;
 mod handlers;
+mod links;
 mod meta;
+mod notify;
 mod open;
 mod reply;
 mod server;

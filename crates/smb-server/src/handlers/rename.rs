@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use coherence::{AccessKinds, OpenRequest, ShareKinds};
 use smb_wire::NtStatus;
-use smb_wire::fscc::{AccessMask, FileAttributes, RenameFlags, RenameInfo};
+use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter, RenameFlags, RenameInfo};
 use smb_wire::name::{is_device_name, parse_stream, parse_target};
 use vfs::{Name, Path, Rename, VfsError, Wait};
 
@@ -11,7 +12,8 @@ use super::create::to_path;
 use crate::dispatch::Request;
 use crate::failure::Failure;
 use crate::meta::read_dos;
-use crate::open::{FileOpen, Open};
+use crate::notify::Event;
+use crate::open::{FileOpen, Open, name_filter};
 use crate::server::Server;
 
 /// Renames the open's object.
@@ -86,6 +88,10 @@ impl Change {
         if file.is_directory() && is_below(&to, &from) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
+        if file.is_directory() && self.server.has_open_below(&file.share, &from) {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
+        self.check_parent(file, &to)?;
         let same_object = |path: &Path| {
             let attr = backend.attr_at(&file.cred, &*root, path, Wait::Allowed);
             attr.is_ok_and(|attr| attr.id == file.node.id())
@@ -101,7 +107,21 @@ impl Change {
         } else {
             backend.rename(&file.cred, (&*root, &from), (&*root, &to), Rename::NoReplace)?;
         }
+        tell_renamed(file, &from, &to);
         *file.name.lock() = to.last().map(Name::as_bytes).unwrap_or_default().into();
+        Ok(())
+    }
+
+    /// A rename opens the directory it renames into, to add an entry and letting others read and write it: it must get
+    /// along with those who have that directory open (MS-FSA 2.1.5.15.11).
+    fn check_parent(&self, file: &FileOpen, to: &Path) -> Result<(), Failure> {
+        let backend = &file.share.backend;
+        let parent = to.parent().unwrap_or_else(Path::here);
+        let attr = backend.attr_at(&file.cred, &*backend.root(), &parent, Wait::Allowed)?;
+        let mut open = OpenRequest::new(attr.id, AccessKinds::WRITE, ShareKinds::READ | ShareKinds::WRITE);
+        open.momentary = true;
+        let now = coherence::Instant(self.server.env.clock.monotonic_ms());
+        self.server.table.open(now, &open)?; // and closes it again
         Ok(())
     }
 
@@ -110,9 +130,15 @@ impl Change {
         let backend = &file.share.backend;
         let root = backend.root();
         let (to, taken) = self.spell_target(file, &Path::here())?;
-        let Some(taken) = taken else { return Ok(backend.link(&file.cred, &*file.node, &*root, &to)?) };
-        self.check_replace(file, &taken)?;
-        self.replace_by_link(file, &taken, &to)
+        match taken {
+            None => backend.link(&file.cred, &*file.node, &*root, &to)?,
+            Some(taken) => {
+                self.check_replace(file, &taken)?;
+                self.replace_by_link(file, &taken, &to)?;
+            }
+        }
+        file.tell_name(NotifyAction::Added, &to);
+        Ok(())
     }
 
     /// The link is made beside what it replaces and then moved onto it: when it cannot be made, nothing is lost.
@@ -178,6 +204,29 @@ impl Change {
         }
         Ok(())
     }
+}
+
+/// Within one directory a rename is told as a pair of names, else as going and coming.
+fn tell_renamed(file: &FileOpen, from: &Path, to: &Path) {
+    let watchers = &file.share.watchers;
+    if !watchers.any() {
+        return;
+    }
+    let is_directory = file.is_directory() && file.link.is_none();
+    let event = |action, path| Event::new(action, name_filter(is_directory), path);
+    let (old, new) = (from.as_bytes(), to.as_bytes());
+    if from.parent() == to.parent() {
+        watchers.tell(&[event(NotifyAction::RenamedOldName, old), event(NotifyAction::RenamedNewName, new)]);
+    } else {
+        watchers.tell(&[event(NotifyAction::Removed, old)]);
+        watchers.tell(&[event(NotifyAction::Added, new)]);
+    }
+    if is_directory {
+        return watchers.moved(old, new);
+    }
+    // As Windows: who does not watch names is told that the file under its new one changed.
+    let filter = NotifyFilter::ATTRIBUTES | NotifyFilter::CREATION;
+    watchers.tell(&[Event { except: NotifyFilter::FILE_NAME, ..Event::new(NotifyAction::Modified, filter, new) }]);
 }
 
 fn is_below(path: &Path, ancestor: &Path) -> bool {

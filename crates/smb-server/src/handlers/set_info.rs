@@ -7,7 +7,7 @@ use smb_wire::NtStatus;
 use smb_wire::codec::Put;
 use smb_wire::fscc::{
     AccessMask, AllocationInfo, BasicInfo, DispositionExInfo, DispositionFlags, DispositionInfo, EndOfFileInfo,
-    FileAttributes, FileInfoClass, FileTime, ModeInfo, PositionInfo, RenameInfo, TimeUpdate,
+    FileAttributes, FileInfoClass, FileMode, FileTime, ModeInfo, NotifyFilter, PositionInfo, RenameInfo, TimeUpdate,
 };
 use smb_wire::smb2::{InfoType, SetInfoRequest};
 use vfs::{SetAttr, SetTime, VfsResult};
@@ -55,15 +55,22 @@ async fn set_file(
         FileInfoClass::BASIC => {
             open.require_any(AccessMask::FILE_WRITE_ATTRIBUTES)?;
             let change = BasicChange::check(&BasicInfo::decode(input)?, file)?;
-            on_worker(request, open, move |file| change.apply(file)).await
+            let filter = change.filter();
+            on_worker(request, open, move |file| change.apply(file)).await?;
+            file.tell_changed(filter);
+            Ok(())
         }
         FileInfoClass::END_OF_FILE => {
             let len = EndOfFileInfo::decode(input)?.end_of_file;
-            set_len(request, open, file, len).await
+            set_len(request, open, file, len).await?;
+            file.tell_changed(NotifyFilter::SIZE);
+            Ok(())
         }
         FileInfoClass::ALLOCATION => {
             let bytes = AllocationInfo::decode(input)?.allocation_bytes;
-            set_allocation(request, open, file, bytes).await
+            set_allocation(request, open, file, bytes).await?;
+            file.tell_changed(NotifyFilter::SIZE);
+            Ok(())
         }
         FileInfoClass::DISPOSITION => {
             let flags = if DispositionInfo::decode(input)?.delete {
@@ -94,12 +101,20 @@ async fn set_file(
         }
         FileInfoClass::MODE => {
             let mode = ModeInfo::decode(input)?.mode;
+            check_mode(mode)?;
             file.mode.store(u64::from(mode.bits()), Relaxed);
             Ok(())
         }
         FileInfoClass::FULL_EA => Err(NtStatus::EAS_NOT_SUPPORTED.into()),
         _ => Err(NtStatus::NOT_SUPPORTED.into()),
     }
+}
+
+/// What can be set is how data pass, and not both kinds of synchronous (MS-FSA 2.1.5.15.9).
+fn check_mode(mode: FileMode) -> Result<(), NtStatus> {
+    let kinds = FileMode::SYNCHRONOUS_IO_ALERT | FileMode::SYNCHRONOUS_IO_NONALERT;
+    let valid = FileMode::WRITE_THROUGH | FileMode::SEQUENTIAL_ONLY | FileMode::NO_INTERMEDIATE_BUFFERING | kinds;
+    if valid.contains(mode) && !mode.contains(kinds) { Ok(()) } else { Err(NtStatus::INVALID_PARAMETER) }
 }
 
 /// Runs a change of the open's file where it may wait.
@@ -118,6 +133,7 @@ struct BasicChange {
     created: Option<FileTime>,
     accessed: Option<FileTime>,
     written: Option<FileTime>,
+    changed: Option<FileTime>,
     attributes: Option<FileAttributes>,
 }
 
@@ -129,7 +145,6 @@ impl BasicChange {
             // Freezing a time for the life of a handle is not served: it goes on as POSIX has it.
             Some(_) => Ok(None),
         };
-        wanted(info.changed)?; // the change time is the backend's own
         let attributes = (!info.attributes.is_empty()).then_some(info.attributes);
         let is_directory = file.is_directory();
         if let Some(attributes) = attributes
@@ -142,8 +157,19 @@ impl BasicChange {
             created: wanted(info.created)?,
             accessed: wanted(info.accessed)?,
             written: wanted(info.written)?,
+            changed: wanted(info.changed)?,
             attributes,
         })
+    }
+
+    /// Who is interested.
+    fn filter(&self) -> NotifyFilter {
+        let mut filter = NotifyFilter::empty();
+        filter.set(NotifyFilter::ATTRIBUTES, self.attributes.is_some());
+        filter.set(NotifyFilter::CREATION, self.created.is_some());
+        filter.set(NotifyFilter::LAST_ACCESS, self.accessed.is_some());
+        filter.set(NotifyFilter::LAST_WRITE, self.written.is_some());
+        filter
     }
 
     fn apply(&self, file: &FileOpen) -> VfsResult<()> {
@@ -151,12 +177,25 @@ impl BasicChange {
             let mut attributes = self.attributes;
             if let Some(attributes) = &mut attributes {
                 attributes.set(FileAttributes::DIRECTORY, file.is_directory());
+                // A file stays sparse, or does not become it, whatever is set here (MS-FSA 2.1.5.15.2).
+                let stored = FileAttributes::from_bits_retain(read_dos(&*file.node)?.attributes.unwrap_or(0));
+                attributes.set(FileAttributes::SPARSE_FILE, stored.contains(FileAttributes::SPARSE_FILE));
             }
             store_dos(&*file.node, &file.cred, attributes, self.created)?;
         }
         let at = |time: Option<FileTime>| time.map(|t| SetTime::At(local_time(t)));
         let set = SetAttr { accessed: at(self.accessed), modified: at(self.written), ..SetAttr::default() };
-        if set == SetAttr::default() { Ok(()) } else { file.node.set_attr(&file.cred, &set) }
+        if set != SetAttr::default() {
+            file.node.set_attr(&file.cred, &set)?;
+        }
+        if let Some(changed) = self.changed {
+            file.change_time_set.store(changed.0, Relaxed);
+        }
+        let shown = file.change_time_set.load(Relaxed);
+        if shown != 0 {
+            file.share.change_times.set(&file.node.attr()?, FileTime(shown));
+        }
+        Ok(())
     }
 }
 
@@ -217,6 +256,9 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
         }
         file.claim.set_delete_pending(true, Some(DeleteBy::new(file)));
+        if file.is_directory() && file.link.is_none() {
+            file.share.watchers.going(file.node.id());
+        }
         Ok(())
     };
     request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?

@@ -8,6 +8,8 @@ mod faults;
 mod files;
 mod hostile;
 mod info;
+mod ioctl;
 mod login;
 mod model;
+mod notify;
 mod protect;

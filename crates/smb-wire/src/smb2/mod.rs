@@ -57,11 +57,13 @@ impl FileHandle {
     /// In a related compound: the handle of the request before (3.3.5.2.7.2).
     pub const PREVIOUS: Self = Self { persistent: u64::MAX, volatile: u64::MAX };
 
-    fn decode(r: &mut Reader<'_>) -> Result<Self, Truncated> {
+    /// Reads the two halves.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Truncated> {
         Ok(Self { persistent: r.u64()?, volatile: r.u64()? })
     }
 
-    fn put(self, out: &mut (impl crate::codec::Put + ?Sized)) {
+    /// Appends the two halves.
+    pub fn put(self, out: &mut (impl crate::codec::Put + ?Sized)) {
         out.put_u64(self.persistent);
         out.put_u64(self.volatile);
     }

@@ -38,6 +38,8 @@ pub struct Found {
 pub enum Halt {
     /// It must be tried again where it may wait.
     WouldBlock,
+    /// A symbolic link in its path leads nowhere.
+    Link,
     /// It failed.
     Failed(NtStatus),
 }
@@ -47,6 +49,7 @@ impl Halt {
     pub fn into_failure(self) -> Failure {
         match self {
             Self::WouldBlock => NtStatus::INTERNAL_ERROR.into(),
+            Self::Link => NtStatus::OBJECT_NAME_NOT_FOUND.into(),
             Self::Failed(status) => status.into(),
         }
     }
@@ -278,7 +281,10 @@ impl Search<'_> {
             Ok(path) => match self.existing(&path) {
                 // It went away meanwhile, or is a link that leads nowhere: taken, but not to be opened.
                 Err(Halt::Failed(NtStatus::OBJECT_NAME_NOT_FOUND)) if path == self.plan.path => {
-                    self.make_or(&path, status)
+                    match self.make_or(&path, status) {
+                        Err(Halt::Failed(NtStatus::OBJECT_NAME_NOT_FOUND)) => Err(Halt::Link),
+                        result => result,
+                    }
                 }
                 result => result,
             },
@@ -316,7 +322,8 @@ impl Search<'_> {
             Err(VfsError::Exists) if self.plan.disposition != Wanted::Create => return self.existing(path),
             result => result?,
         };
-        let mut attributes = self.plan.attributes;
+        // Sparse is what FSCTL_SET_SPARSE makes a file, and nothing else.
+        let mut attributes = self.plan.attributes - FileAttributes::SPARSE_FILE;
         attributes.set(FileAttributes::ARCHIVE, kind == WantKind::File);
         attributes.set(FileAttributes::DIRECTORY, kind == WantKind::Directory);
         store_dos(&*opened.node, &self.tree.cred, Some(attributes), None)?;

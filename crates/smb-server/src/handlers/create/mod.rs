@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use coherence::{AccessKinds, OpenClaim, OpenRequest};
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
-use smb_wire::fscc::{AccessMask, FileAttributes};
+use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter};
 use smb_wire::smb2::{
     CreateContexts, CreateOptions, CreateRequest, CreateResponse, FileHandle, MAXIMAL_ACCESS_TAG, QUERY_ON_DISK_ID_TAG,
     RawContext,
@@ -70,7 +70,10 @@ async fn open_file(
         }
         result => result,
     };
-    let found = found.map_err(Halt::into_failure)?;
+    let found = match found {
+        Err(Halt::Link) => return Err(stopped(request, tree, share, plan).await?),
+        found => found.map_err(Halt::into_failure)?,
+    };
     let claim = claim(request, &plan, &found)?;
     let action = prepare(request, tree, &plan, &found).await?;
     let name = found.path.last().map(vfs::Name::as_bytes).unwrap_or_default();
@@ -83,10 +86,29 @@ async fn open_file(
         name,
         found.link.clone(),
     );
-    let meta = Meta::of(&*file.node, file.is_hidden())?;
+    if found.created {
+        file.tell_name(NotifyAction::Added, &found.path);
+    } else if plan.overwrites() {
+        file.tell_changed(NotifyFilter::ATTRIBUTES | NotifyFilter::SIZE | NotifyFilter::LAST_WRITE);
+    }
+    let meta = Meta::of(&*file.node, file.is_hidden())?.on(&file.share);
     let handle = enter(request, session, tree, found.granted, Object::File(file))?;
     respond(asked, &found, &meta, share, handle, action, out);
     Ok(handle)
+}
+
+/// What to answer where a link leads nowhere.
+async fn stopped(
+    request: &Request<'_>,
+    tree: &Arc<Tree>,
+    share: &Arc<Share>,
+    plan: Arc<Plan>,
+) -> Result<Failure, Failure> {
+    let dialect = request.conn.negotiated().map_or(smb_wire::smb2::Dialect::V2_0_2, |n| n.dialect);
+    let (tree, share) = (Arc::clone(tree), Arc::clone(share));
+    let job = move || crate::links::stopped(&share, &tree.cred, &plan.path, dialect);
+    let stopped = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
+    Ok(stopped.unwrap_or_else(|| NtStatus::OBJECT_NAME_NOT_FOUND.into()))
 }
 
 /// Asks the table of claims. Nobody holds a grant that would have to be broken first, so the answer never waits.
@@ -120,7 +142,10 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
         (_, true, _) => OVERWRITTEN,
         _ => OPENED,
     };
-    let allocate = plan.allocation_bytes.filter(|&bytes| bytes > 0 && (found.created || overwrites));
+    let allocate = plan
+        .allocation_bytes
+        .filter(|&bytes| bytes > 0 && (found.created || overwrites))
+        .filter(|_| found.node.kind() == vfs::FileKind::File);
     if !overwrites && allocate.is_none() {
         return Ok(action);
     }
@@ -128,7 +153,12 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
     let job = move || {
         if overwrites {
             node.set_attr(&cred, &SetAttr { len_bytes: Some(0), ..SetAttr::default() })?;
-            store_dos(&*node, &cred, Some(plan.attributes | FileAttributes::ARCHIVE), None)?;
+            store_dos(
+                &*node,
+                &cred,
+                Some((plan.attributes - FileAttributes::SPARSE_FILE) | FileAttributes::ARCHIVE),
+                None,
+            )?;
         }
         match allocate {
             Some(bytes) => match node.allocate(0, bytes, false) {
