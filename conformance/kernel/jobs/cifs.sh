@@ -42,6 +42,8 @@ for options in vers=2.1 vers=2.1,sign vers=3.0 vers=3.0,sign vers=3.0,seal vers=
   umount /mnt/c || fail "umount $options"
 done
 
+# fsx with the client's cache and without. The default mode, cache=strict, joins them when the server grants oplocks or
+# leases: without one cifs.ko 6.12 answers a read of a hole with nothing (it does with Samba, too, when oplocks are off).
 if [ -n "${OPS:-}" ]; then
   cat >fsx.toml <<T
 flen = 262144
@@ -53,16 +55,15 @@ invalidate = 1.0
 truncate = 1.0
 read = 10.0
 write = 10.0
-mapread = 5.0
-mapwrite = 5.0
 fsync = 1.0
 fdatasync = 1.0
+mapread = 5.0
+mapwrite = 5.0
 T
-  for options in vers=3.1.1 vers=3.1.1,cache=none; do
+  for options in vers=3.1.1,cache=loose vers=3.1.1,cache=none; do
     mount_share /mnt/c "$options" || { fail "mount $options"; continue; }
     began=$SECONDS
-    # Without the client's cache there is nothing to map.
-    case $options in *none) sed -i 's/^map.*//' fsx.toml;; esac
+    case $options in *none) sed -i '/^map/d' fsx.toml;; esac # without a cache there is nothing to map
     if ./fsx -q -f fsx.toml -N "$OPS" -S 7 /mnt/c/fsx.dat >fsx.out 2>&1; then echo "FSX $options: ok, $OPS operations in $((SECONDS - began)) s"
     else tail -20 fsx.out; fail "fsx $options"; fi
     umount /mnt/c

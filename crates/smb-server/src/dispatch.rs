@@ -330,7 +330,7 @@ async fn handle(command: Command, request: &mut Request<'_>, out: &mut ReplyWrit
         Command::Lock => handlers::lock::lock(request, out),
         Command::Ioctl => handlers::ioctl::ioctl(request, out).await,
         Command::Cancel => Err(NtStatus::INVALID_PARAMETER.into()), // never gets here
-        Command::Echo => handlers::echo(out),
+        Command::Echo => handlers::echo(request, out),
         Command::QueryDirectory => handlers::query_directory::query_directory(request, out).await,
         Command::ChangeNotify => handlers::change_notify::change_notify(request, out).await,
         Command::QueryInfo => handlers::query_info::query_info(request, out).await,

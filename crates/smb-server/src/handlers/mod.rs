@@ -18,7 +18,7 @@ pub mod tree_connect;
 pub mod write;
 
 use smb_wire::NtStatus;
-use smb_wire::smb2::{Command, Header, OplockBreak, QueryDirectoryRequest, ReadRequest, put_four};
+use smb_wire::smb2::{Command, Header, OplockBreak, QueryDirectoryRequest, ReadRequest, check_four, put_four};
 
 use crate::dispatch::Request;
 use crate::failure::Outcome;
@@ -39,7 +39,8 @@ pub fn reply_room(message: &[u8]) -> Option<usize> {
 }
 
 /// ECHO (3.3.5.17).
-pub fn echo(out: &mut ReplyWriter) -> Outcome {
+pub(crate) fn echo(request: &Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    check_four(&request.message)?;
     put_four(out);
     Ok(NtStatus::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coherence::{AccessKinds, OpenRequest, ShareKinds};
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter, RenameFlags, RenameInfo};
-use smb_wire::name::{parse_stream, parse_target};
+use smb_wire::name::{is_device_name, parse_stream, parse_target};
 use vfs::{Name, Path, Rename, VfsError, Wait};
 
 use super::create::to_path;
@@ -58,6 +58,9 @@ impl Change {
             return Err(NtStatus::INVALID_PARAMETER.into());
         }
         let target = to_path(&file.share, &wire.path)?;
+        if target.last().is_some_and(|name| is_device_name(name.as_bytes())) {
+            return Err(NtStatus::OBJECT_NAME_INVALID.into());
+        }
         if target.is_here() {
             return Err(NtStatus::OBJECT_NAME_COLLISION.into());
         }

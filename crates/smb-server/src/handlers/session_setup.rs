@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use auth::{Acceptor, AuthError, Authenticated, LoginKind, SessionKey, Step};
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Derivation, PreauthHash, SealingKey, SessionKeys, SigningKey};
-use smb_wire::smb2::{Dialect, SecurityMode, SessionFlags, SessionSetupRequest, SessionSetupResponse, put_four};
+use smb_wire::smb2::{
+    Dialect, SecurityMode, SessionFlags, SessionSetupRequest, SessionSetupResponse, check_four, put_four,
+};
 use vfs::Cred;
 
 use crate::config::Encryption;
@@ -246,6 +248,7 @@ pub(crate) fn close_all(server: &Server, opens: Vec<Arc<Open>>) {
 
 /// LOGOFF.
 pub(crate) fn logoff(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    check_four(&request.message)?;
     let session = Arc::clone(request.session()?);
     end_session(request.conn, &session);
     put_four(out);

@@ -37,7 +37,8 @@ pub use rw::{
 };
 pub use session::{SessionFlags, SessionSetupRequest, SessionSetupResponse};
 pub use simple::{
-    ChangeNotifyRequest, ErrorResponse, OplockBreak, put_error, put_error_data, put_error_symlink_like, put_four,
+    ChangeNotifyRequest, ErrorResponse, OplockBreak, check_four, put_error, put_error_data, put_error_symlink_like,
+    put_four,
 };
 pub use tree::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 

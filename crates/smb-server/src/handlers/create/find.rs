@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes};
+use smb_wire::name::is_device_name;
 use smb_wire::smb2::{CreateOptions, Disposition as Wanted};
 use vfs::{
     Access, AccessMask as Bits, Attr, Capabilities, Disposition, FileId, FileKind, Node, OpenHow, Opened, Path,
@@ -301,6 +302,10 @@ impl Search<'_> {
         }
         if !self.tree.writable {
             return Err(NtStatus::ACCESS_DENIED.into());
+        }
+        // One that another program made can be opened; none is made here.
+        if path.last().is_some_and(|name| is_device_name(name.as_bytes())) {
+            return Err(NtStatus::OBJECT_NAME_INVALID.into());
         }
         let kind = if self.plan.is_directory() { WantKind::Directory } else { WantKind::File };
         let how = OpenHow {
