@@ -72,7 +72,9 @@ macro_rules! xdr_enum {
 
 /// A word of flags; bits without a name are kept.
 macro_rules! xdr_flags {
-    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[doc = $flag_doc:literal])* $flag:ident = $value:expr,)* })*) => {$(
+    ($($(#[$meta:meta])* pub struct $name:ident {
+        $($(#[doc = $flag_doc:literal])* $flag:ident = $value:expr,)*
+    })*) => {$(
         bitflags::bitflags! {
             $(#[$meta])*
             #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -1,5 +1,5 @@
-//! MOUNT version 3 (RFC 1813 appendix I), and what version 1 (RFC 1094 appendix A) has in common with it: a path becomes
-//! a file handle, and exports are listed. Version 1's handles have 32 bytes, version 3's at most 64.
+//! MOUNT version 3 (RFC 1813 appendix I), and what version 1 (RFC 1094 appendix A) has in common with it: a path
+//! becomes a file handle, and exports are listed. Version 1's handles have 32 bytes, version 3's at most 64.
 
 use crate::rpc::Flavor;
 use crate::xdr::{Bounded, Chain, List};

@@ -1,6 +1,6 @@
 //! The lock manager, NLM (X/Open C702 chapter 10; version 4 in RFC 1813 appendix II): byte-range locks beside NFSv3.
-//! Versions 1 and 3 differ from 4 in the width of offsets and lengths and in fewer statuses; one set of types serves all
-//! of them, and the [`Version`] is given when they are decoded or put.
+//! Versions 1 and 3 differ from 4 in the width of offsets and lengths and in fewer statuses; one set of types serves
+//! all of them, and the [`Version`] is given when they are decoded or put.
 
 use crate::xdr::{Bounded, Malformed, Put, Reader, Xdr};
 

@@ -1,5 +1,5 @@
-//! READDIR and READDIRPLUS (RFC 1813 3.3.16, 3.3.17). [`DirWriter`] puts entries straight into the reply and stops where
-//! the caller's limits do: no entry is built elsewhere first, and none is left half written.
+//! READDIR and READDIRPLUS (RFC 1813 3.3.16, 3.3.17). [`DirWriter`] puts entries straight into the reply and stops
+//! where the caller's limits do: no entry is built elsewhere first, and none is left half written.
 
 use super::{Failed, FileHandle, NfsStat3, PostOpAttr, PostOpHandle};
 use crate::xdr::{Chain, Put, Xdr};

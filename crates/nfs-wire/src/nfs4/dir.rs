@@ -1,5 +1,5 @@
-//! READDIR (RFC 8881 18.23). [`DirWriter`] puts entries with their attributes straight into the reply and stops where the
-//! caller's limits do: nothing is built elsewhere first, and no entry is left half written.
+//! READDIR (RFC 8881 18.23). [`DirWriter`] puts entries with their attributes straight into the reply and stops where
+//! the caller's limits do: nothing is built elsewhere first, and no entry is left half written.
 
 use super::attr::{AttrSource, put_fattr};
 use super::{Bitmap, Component, Fattr, NfsStat4, Verifier};

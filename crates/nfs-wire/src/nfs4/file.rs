@@ -1,5 +1,5 @@
-//! Operations on the current file and on names (RFC 8881 18.1, 18.4, 18.5, 18.7, 18.8, 18.9, 18.13, 18.15, 18.17, 18.19,
-//! 18.23 to 18.27, 18.29 to 18.31), with what they answer. Those without arguments have no type here.
+//! Operations on the current file and on names (RFC 8881 18.1, 18.4, 18.5, 18.7, 18.8, 18.9, 18.13, 18.15, 18.17,
+//! 18.19, 18.23 to 18.27, 18.29 to 18.31), with what they answer. Those without arguments have no type here.
 
 use super::{Bitmap, ChangeInfo, Component, Fattr, FileHandle, NfsStat4, Stateid};
 use crate::nfs3::Access;

@@ -1,5 +1,5 @@
-//! READ, WRITE, COMMIT (RFC 8881 18.22, 18.32, 18.3) and READ_PLUS (RFC 7862 15.10). The head of a READ result can be put
-//! when the count is known and the data follow by other means, or before the data are read straight behind it.
+//! READ, WRITE, COMMIT (RFC 8881 18.22, 18.32, 18.3) and READ_PLUS (RFC 7862 15.10). The head of a READ result can be
+//! put when the count is known and the data follow by other means, or before the data are read straight behind it.
 
 use super::{NfsStat4, Stateid, Verifier};
 use crate::nfs3::StableHow;
@@ -120,8 +120,8 @@ impl<'a> Xdr<'a> for Segment<'a> {
     }
 }
 
-/// Appends a successful READ result up to its data: status, eof and the data's length. The caller sends `count_bytes` of
-/// data right behind, then [`crate::xdr::pad_bytes`] of zeros.
+/// Appends a successful READ result up to its data: status, eof and the data's length. The caller sends `count_bytes`
+/// of data right behind, then [`crate::xdr::pad_bytes`] of zeros.
 pub fn put_read_head(count_bytes: u32, eof: bool, out: &mut (impl Put + ?Sized)) {
     NfsStat4::OK.put(out);
     out.put_bool(eof);

@@ -1,6 +1,6 @@
-//! pNFS (RFC 8881 12 and 18.40 to 18.44, RFC 7862 15.6, 15.7), directory delegations and WANT_DELEGATION (18.39, 18.49).
-//! A server without layouts decodes their arguments only to find that they are well formed, and refuses; a directory
-//! delegation is answered with "none" in the way its operation has for that.
+//! pNFS (RFC 8881 12 and 18.40 to 18.44, RFC 7862 15.6, 15.7), directory delegations and WANT_DELEGATION (18.39,
+//! 18.49). A server without layouts decodes their arguments only to find that they are well formed, and refuses; a
+//! directory delegation is answered with "none" in the way its operation has for that.
 
 use super::open::{DelegationType, OpenDelegation};
 use super::{Bitmap, NfsStat4, Stateid, Time, Verifier};

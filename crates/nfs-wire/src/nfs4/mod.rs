@@ -1,6 +1,6 @@
-//! NFS version 4: 4.0 (RFC 7530), 4.1 (RFC 8881), 4.2 (RFC 7862) and extended attributes (RFC 8276), one set of types for
-//! all. One file per family of operations; [`Op`] and [`OpResult`] are the table of them, [`Compound`] walks a call, and
-//! [`CompoundReply`] writes the reply in place. State, sequence and permission are nobody's business here.
+//! NFS version 4: 4.0 (RFC 7530), 4.1 (RFC 8881), 4.2 (RFC 7862) and extended attributes (RFC 8276), one set of types
+//! for all. One file per family of operations; [`Op`] and [`OpResult`] are the table of them, [`Compound`] walks a
+//! call, and [`CompoundReply`] writes the reply in place. State, sequence and permission are nobody's business here.
 
 pub mod attr;
 mod basic;

@@ -150,8 +150,8 @@ ops! {
     Savefh = 32 "SAVEFH" -> StatusRes, "The current handle is saved.";
     Secinfo = 33 "SECINFO" (args: Component<'a>) -> SecinfoRes<'a>, "How to authenticate for a name.";
     Setattr = 34 "SETATTR" (args: SetattrArgs<'a>) -> SetattrRes, "Sets attributes.";
-    Setclientid = 35 "SETCLIENTID" (args: SetclientidArgs<'a>) -> SetclientidRes<'a>, "4.0: a client introduces itself.";
-    SetclientidConfirm = 36 "SETCLIENTID_CONFIRM" (args: SetclientidOk) -> StatusRes, "4.0: and confirms it.";
+    Setclientid = 35 "SETCLIENTID" (args: SetclientidArgs<'a>) -> SetclientidRes<'a>, "4.0: a client comes.";
+    SetclientidConfirm = 36 "SETCLIENTID_CONFIRM" (args: SetclientidOk) -> StatusRes, "4.0: and confirms that.";
     Verify = 37 "VERIFY" (args: Fattr<'a>) -> StatusRes, "Go on if attributes are the same.";
     Write = 38 "WRITE" (args: WriteArgs<'a>) -> WriteRes, "Writes.";
     ReleaseLockowner = 39 "RELEASE_LOCKOWNER" (args: StateOwner<'a>) -> StatusRes, "4.0: forgets a lock owner.";
@@ -161,19 +161,21 @@ ops! {
     CreateSession = 43 "CREATE_SESSION" (args: CreateSessionArgs<'a>) -> CreateSessionRes, "4.1: begins a session.";
     DestroySession = 44 "DESTROY_SESSION" (args: SessionId) -> StatusRes, "4.1: ends a session.";
     FreeStateid = 45 "FREE_STATEID" (args: Stateid) -> StatusRes, "4.1: the client knows of a revoked state.";
-    GetDirDelegation = 46 "GET_DIR_DELEGATION" (args: GetDirDelegationArgs) -> GetDirDelegationRes, "4.1: a directory delegation.";
+    GetDirDelegation = 46 "GET_DIR_DELEGATION" (args: GetDirDelegationArgs) -> GetDirDelegationRes,
+        "4.1: a directory delegation.";
     Getdeviceinfo = 47 "GETDEVICEINFO" (args: GetDeviceInfoArgs) -> Refused, "pNFS: a device.";
     Getdevicelist = 48 "GETDEVICELIST" (args: GetDeviceListArgs) -> Refused, "pNFS: all devices.";
     Layoutcommit = 49 "LAYOUTCOMMIT" (args: LayoutCommitArgs<'a>) -> Refused, "pNFS: commits.";
     Layoutget = 50 "LAYOUTGET" (args: LayoutGetArgs) -> Refused, "pNFS: a layout.";
     Layoutreturn = 51 "LAYOUTRETURN" (args: LayoutReturnArgs<'a>) -> Refused, "pNFS: returns a layout.";
-    SecinfoNoName = 52 "SECINFO_NO_NAME" (args: SecinfoStyle) -> SecinfoRes<'a>, "4.1: how to authenticate for a handle.";
+    SecinfoNoName = 52 "SECINFO_NO_NAME" (args: SecinfoStyle) -> SecinfoRes<'a>, "4.1: how to authenticate.";
     Sequence = 53 "SEQUENCE" (args: SequenceArgs) -> SequenceRes, "4.1: the slot of a request.";
     SetSsv = 54 "SET_SSV" (args: SetSsvArgs<'a>) -> SetSsvRes<'a>, "4.1: a shared secret.";
     TestStateid = 55 "TEST_STATEID" (args: List<'a, Stateid>) -> TestStateidRes<'a>, "4.1: are these still good?";
-    WantDelegation = 56 "WANT_DELEGATION" (args: WantDelegationArgs) -> WantDelegationRes<'a>, "4.1: a delegation without an open.";
+    WantDelegation = 56 "WANT_DELEGATION" (args: WantDelegationArgs) -> WantDelegationRes<'a>,
+        "4.1: a delegation without an open.";
     DestroyClientid = 57 "DESTROY_CLIENTID" (args: ClientId) -> StatusRes, "4.1: a client leaves.";
-    ReclaimComplete = 58 "RECLAIM_COMPLETE" (args: bool) -> StatusRes, "4.1: a client has reclaimed all; true: of the current file system.";
+    ReclaimComplete = 58 "RECLAIM_COMPLETE" (args: bool) -> StatusRes, "4.1: all is reclaimed; true: of this fs.";
     Allocate = 59 "ALLOCATE" (args: AllocateArgs) -> StatusRes, "4.2: reserves space.";
     Copy = 60 "COPY" (args: CopyArgs<'a>) -> CopyRes, "4.2: copies on the server.";
     CopyNotify = 61 "COPY_NOTIFY" (args: CopyNotifyArgs<'a>) -> CopyNotifyRes<'a>, "4.2: lets another server fetch.";

@@ -1,5 +1,5 @@
-//! Client ids and sessions of NFSv4.1 (RFC 8881 18.33 to 18.37, 18.46, 18.47, 18.50, 18.51): EXCHANGE_ID, CREATE_SESSION,
-//! SEQUENCE and their kin.
+//! Client ids and sessions of NFSv4.1 (RFC 8881 18.33 to 18.37, 18.46, 18.47, 18.50, 18.51): EXCHANGE_ID,
+//! CREATE_SESSION, SEQUENCE and their kin.
 
 use super::{Bitmap, ClientId, ImplId, NfsStat4, OpaqueId, SessionId, Verifier};
 use crate::rpc::{AuthSys, Flavor};

@@ -1,4 +1,5 @@
-//! `nfsstat4` (RFC 7530 13, RFC 8881 15, RFC 7862 11, RFC 8276 8.5). Which one answers which failure is chosen elsewhere.
+//! `nfsstat4` (RFC 7530 13, RFC 8881 15, RFC 7862 11, RFC 8276 8.5). Which one answers which failure is chosen
+//! elsewhere.
 
 xdr_status! {
     /// The word every NFSv4 result begins with.
@@ -75,7 +76,7 @@ xdr_status! {
         BADSESSION = 10052, "NFS4ERR_BADSESSION", "No such session.";
         BADSLOT = 10053, "NFS4ERR_BADSLOT", "No such slot.";
         COMPLETE_ALREADY = 10054, "NFS4ERR_COMPLETE_ALREADY", "RECLAIM_COMPLETE was sent before.";
-        CONN_NOT_BOUND_TO_SESSION = 10055, "NFS4ERR_CONN_NOT_BOUND_TO_SESSION", "The connection is not bound to the session.";
+        CONN_NOT_BOUND_TO_SESSION = 10055, "NFS4ERR_CONN_NOT_BOUND_TO_SESSION", "The connection is not of the session.";
         DELEG_ALREADY_WANTED = 10056, "NFS4ERR_DELEG_ALREADY_WANTED", "The delegation is already wanted.";
         BACK_CHAN_BUSY = 10057, "NFS4ERR_BACK_CHAN_BUSY", "Callbacks are outstanding.";
         LAYOUTTRYLATER = 10058, "NFS4ERR_LAYOUTTRYLATER", "No layout now.";

@@ -224,6 +224,11 @@ pub fn put_success(xid: u32, out: &mut (impl Put + ?Sized)) {
     put_accepted(xid, &OpaqueAuth::NONE, AcceptStat::Success, out);
 }
 
+/// Appends the header of a reply with the verifier a security flavor wants; the results follow.
+pub fn put_success_verified(xid: u32, verifier: &OpaqueAuth<'_>, out: &mut (impl Put + ?Sized)) {
+    put_accepted(xid, verifier, AcceptStat::Success, out);
+}
+
 /// Appends a reply: the program is not here.
 pub fn put_prog_unavail(xid: u32, out: &mut (impl Put + ?Sized)) {
     put_accepted(xid, &OpaqueAuth::NONE, AcceptStat::ProgUnavail, out);
@@ -352,6 +357,16 @@ mod tests {
             |o| put_auth_error(7, AuthStat::TooWeak, o),
             "00000007 00000001 00000001 00000001 00000005",
             Outcome::AuthError(AuthStat::TooWeak),
+        );
+    }
+
+    #[test]
+    fn a_verifier_travels_in_the_reply() {
+        let verifier = OpaqueAuth { flavor: Flavor::GSS, body: Bounded(b"mic") };
+        replies(
+            |o| put_success_verified(7, &verifier, o),
+            "00000007 00000001 00000000 00000006 00000003 6d696300 00000000",
+            Outcome::Success { verifier },
         );
     }
 

@@ -8,7 +8,8 @@ mod record;
 pub use auth::{AuthSys, Credential, Flavor, MAX_AUTH_BYTES, MAX_GIDS, OpaqueAuth};
 pub use message::{
     AcceptStat, AuthStat, BadCall, Call, Outcome, RPC_VERSION, Reply, put_auth_error, put_garbage_args,
-    put_proc_unavail, put_prog_mismatch, put_prog_unavail, put_rpc_mismatch, put_success, put_system_err,
+    put_proc_unavail, put_prog_mismatch, put_prog_unavail, put_rpc_mismatch, put_success, put_success_verified,
+    put_system_err,
 };
 pub use record::{FragmentHeader, Record, RecordError, RecordMark, Records, begin_record, end_record};
 

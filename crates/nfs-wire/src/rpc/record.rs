@@ -1,6 +1,6 @@
-//! Record marking (RFC 5531 11): a record is one or more fragments, each behind a word with its length and whether it is
-//! the last. [`Records`] is fed whatever the stream brought and gives whole records; one that lies in the input in one
-//! fragment is not copied. What is held is bounded by what was received, and refused before it passes the limit.
+//! Record marking (RFC 5531 11): a record is one or more fragments, each behind a word with its length and whether it
+//! is the last. [`Records`] is fed whatever the stream brought and gives whole records; one that lies in the input in
+//! one fragment is not copied. What is held is bounded by what was received, and refused before it passes the limit.
 
 use std::ops::Deref;
 
@@ -46,8 +46,8 @@ pub fn begin_record(out: &mut (impl Put + ?Sized)) -> RecordMark {
     RecordMark { at: out.reserve_u32() }
 }
 
-/// Writes the record mark: the record is what was appended since, and `more_bytes` that the caller sends right behind it
-/// by other means (file pages and their padding).
+/// Writes the record mark: the record is what was appended since, and `more_bytes` that the caller sends right behind
+/// it by other means (file pages and their padding).
 pub fn end_record(mark: RecordMark, more_bytes: usize, out: &mut (impl Put + ?Sized)) {
     let len = out.len().saturating_sub(mark.at + 4).saturating_add(more_bytes);
     out.patch_bytes(mark.at, &FragmentHeader { last: true, len_bytes: len as u32 }.to_bytes());

@@ -1,5 +1,5 @@
-//! `bitmap4` (RFC 7530 2.2): words of bits, as many as the sender likes. Three words are kept, which hold every attribute
-//! there is; that a bit lies beyond them is remembered, not where.
+//! `bitmap4` (RFC 7530 2.2): words of bits, as many as the sender likes. Three words are kept, which hold every
+//! attribute there is; that a bit lies beyond them is remembered, not where.
 
 use super::Attr;
 use crate::xdr::{Malformed, Put, Reader, Xdr};

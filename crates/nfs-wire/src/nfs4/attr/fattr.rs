@@ -137,6 +137,33 @@ mod tests {
     }
 
     #[test]
+    fn any_values_are_decoded_without_a_panic() {
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for _ in 0..20_000 {
+            let mut values = Vec::new();
+            for _ in 0..random() % 64 {
+                // Small words, so that counts and lengths often fit and decoding goes on.
+                values.put_u32(if random() % 8 == 0 { random() as u32 } else { (random() % 4) as u32 });
+            }
+            let mask = Bitmap::from_words([random() as u32 & random() as u32, random() as u32 & random() as u32, 0]);
+            let more = Bitmap::from_words([0, 0, random() as u32 & 0x007f_ffff]);
+            for mask in [mask, more, Bitmap::EMPTY.with((random() % 87) as u32)] {
+                let fattr = Fattr { mask, values: &values };
+                if let Ok(attrs) = fattr.attrs() {
+                    let again = attrs.to_values();
+                    assert_eq!(Fattr { mask, values: &again }.attrs(), Ok(attrs));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn values_fill_their_bytes_exactly() {
         let mask = Bitmap::of(&[Attr::Size]);
         let attrs = |mask, values| Fattr { mask, values }.attrs();
