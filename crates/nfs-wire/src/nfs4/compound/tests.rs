@@ -1,3 +1,5 @@
+//! Compounds against bytes worked out by hand, and everything that can be wrong with one.
+
 use super::super::*;
 use super::*;
 use crate::nfs3::{Access, StableHow};
