@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::task::Context;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use smb_server::{Clock, Connection, Env, PathCounters, Shard};
 use transport::{Accepted, Framing, Machine, MachineFactory, ShardEnv};
@@ -38,6 +38,7 @@ pub fn system_env() -> Env {
 
 /// Makes SMB connections of `server`, each counting into its shard's set of `counters`.
 pub fn smb_connections(server: Arc<smb_server::Server>, counters: Vec<Arc<PathCounters>>) -> MachineFactory {
+    keep_time(&server);
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     Arc::new(move |accepted: Accepted, env: &ShardEnv| {
         let workers = env.workers.clone();
@@ -51,6 +52,22 @@ pub fn smb_connections(server: Arc<smb_server::Server>, counters: Vec<Arc<PathCo
         };
         Box::new(SmbMachine(Connection::new(Arc::clone(&server), shard, accepted.peer, accepted.local)))
     })
+}
+
+/// How exactly deadlines are kept: they are tens of seconds.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Does what is due in `server` until it is gone.
+fn keep_time(server: &Arc<smb_server::Server>) {
+    let server = Arc::downgrade(server);
+    let tick = move || {
+        while let Some(server) = server.upgrade() {
+            server.tick();
+            drop(server);
+            std::thread::sleep(TICK);
+        }
+    };
+    std::thread::spawn(tick);
 }
 
 struct SmbMachine(Connection);

@@ -16,6 +16,8 @@ use vfs::{Frame, Reply};
 use crate::credits::Window;
 use crate::handlers::negotiate::Negotiated;
 use crate::handlers::session_setup::Login;
+use crate::mailbox::{Letter, Mailbox};
+use crate::reply::ReplyWriter;
 use crate::server::Server;
 use crate::session::Channel;
 use crate::waiting::WaitingList;
@@ -31,6 +33,9 @@ const MAX_OVERHEAD_BYTES: usize = 64 << 10;
 const MAX_PARKED: usize = 1024;
 /// Where a WRITE's data begin in a frame: prefix, header, fixed part.
 const WRITE_PAYLOAD_AT: usize = PREFIX_BYTES + 64 + 48;
+
+/// Room for a notification.
+const NOTICE_BYTES: usize = 128;
 
 type Parked = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -48,6 +53,8 @@ pub(crate) struct Inner {
     pub peer: SocketAddr,
     pub local: SocketAddr,
     pub state: RefCell<State>,
+    /// What other threads have for the client.
+    pub mailbox: Arc<Mailbox>,
     replies: RefCell<VecDeque<Reply>>,
     finished: Cell<Option<&'static str>>,
 }
@@ -83,6 +90,7 @@ impl Connection {
             peer,
             local,
             state: RefCell::new(state),
+            mailbox: Arc::default(),
             replies: RefCell::default(),
             finished: Cell::new(None),
         };
@@ -133,8 +141,11 @@ impl Connection {
     pub fn poll(&mut self, cx: &mut Context<'_>) {
         if !self.waker.will_wake(cx.waker()) {
             self.waker = cx.waker().clone();
+            self.inner.mailbox.listen(&self.waker);
         }
         while let Poll::Ready(Some(())) = self.parked.poll_next_unpin(cx) {}
+        // After the replies that are ready: a client must know its oplock before it is told to give it up.
+        self.inner.mailbox.take().iter().for_each(|letter| self.inner.notify(letter));
     }
 
     /// The next frame to send.
@@ -169,7 +180,11 @@ impl Connection {
         let channels: Vec<_> = self.inner.state.borrow_mut().channels.drain().map(|(_, c)| c).collect();
         for channel in channels {
             tracing::info!(peer = %self.inner.peer, user = %channel.session.user().name, why, "session ended");
-            crate::handlers::session_setup::end_session(&self.inner, &channel.session);
+            crate::handlers::session_setup::lose_session(&self.inner, &channel.session);
+        }
+        // What was not sent goes the way of what comes from now on: nobody is there to be told.
+        for letter in self.inner.mailbox.close() {
+            self.inner.server.router.deliver(letter.notice, letter.handle.persistent);
         }
     }
 }
@@ -178,6 +193,15 @@ impl Inner {
     /// Queues a reply.
     pub fn send(&self, reply: Reply) {
         self.replies.borrow_mut().push_back(reply);
+    }
+
+    /// Tells the client what is not an answer to anything.
+    fn notify(&self, letter: &Letter) {
+        let mut out = ReplyWriter::new(&self.shard.pool, NOTICE_BYTES);
+        out.begin(&Letter::header());
+        letter.put(&mut out);
+        let seal = letter.sealed_for();
+        self.send(dispatch::finish(self, out, seal.as_deref()));
     }
 
     /// Ends the connection once what is queued is sent: the peer broke a rule for which the specification has no status.

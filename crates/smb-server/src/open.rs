@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use coherence::OpenClaim;
+use coherence::{Identity, OpenClaim};
 use parking_lot::Mutex;
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
@@ -12,6 +12,8 @@ use smb_wire::smb2::{CreateOptions, FileHandle};
 use vfs::{Cred, FileId, Name, Node, Path};
 
 use crate::Share;
+use crate::durable::Durability;
+use crate::router::Enrolled;
 use crate::tree::Tree;
 
 /// One open.
@@ -29,7 +31,7 @@ pub struct Open {
 /// What can be opened.
 pub enum Object {
     /// A file or directory.
-    File(FileOpen),
+    File(Arc<FileOpen>),
     /// A named pipe of IPC$.
     Pipe(Mutex<RpcPipe>),
 }
@@ -56,6 +58,18 @@ pub struct FileOpen {
     pub mode: AtomicU64,
     /// A directory's listing, once begun.
     pub listing: Mutex<Option<Listing>>,
+    /// Its place in the router, if it holds or may hold a caching grant.
+    pub route: Option<Enrolled>,
+    /// As whom the entries of its directory are changed: the lease of the directory, where the client has one.
+    pub parent: Identity,
+    /// ClientGuid of the connection it was made on.
+    pub client: [u8; 16],
+    /// CreateAction, to be told again.
+    pub action: u32,
+    /// Application instance (MS-SMB2 3.3.5.9.13).
+    pub app_instance: Option<[u8; 16]>,
+    /// Whether and how it outlives its connection.
+    pub durability: Mutex<Durability>,
     /// Set when the last write was slow: the next ones go to a worker.
     pub slow: AtomicBool,
 }
@@ -103,6 +117,12 @@ impl FileOpen {
             position: AtomicU64::new(0),
             mode: AtomicU64::new(0),
             listing: Mutex::new(None),
+            route: None,
+            parent: Identity::default(),
+            client: [0; 16],
+            action: 0,
+            app_instance: None,
+            durability: Mutex::default(),
             slow: AtomicBool::new(false),
         }
     }
@@ -133,6 +153,11 @@ impl Open {
             Object::File(file) => Ok(file),
             Object::Pipe(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
         }
+    }
+
+    /// Whether its claim is given up.
+    pub fn is_closed(&self) -> bool {
+        matches!(&self.object, Object::File(file) if file.claim.is_closed())
     }
 
     /// Checks that the open was granted any of `rights`.

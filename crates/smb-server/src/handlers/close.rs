@@ -7,6 +7,7 @@ use smb_wire::NtStatus;
 use smb_wire::smb2::{CloseRequest, CloseResponse};
 use vfs::{Cred, FileId, Node, Path, VfsResult};
 
+use super::create::tell_directory;
 use crate::Share;
 use crate::dispatch::Request;
 use crate::failure::Outcome;
@@ -61,11 +62,18 @@ impl Owed {
 }
 
 /// Ends an open's claim. Does not wait; the deletion that is owed may.
-pub fn release(_server: &Server, open: &Open) -> Option<Owed> {
+pub fn release(server: &Server, open: &Open) -> Option<Owed> {
     let Object::File(file) = &open.object else { return None };
     let by = DeleteBy::new(file);
     let note: coherence::DeleteNote = Arc::clone(&by) as _;
-    let deletion = file.claim.close_noting(note)?.delete?;
+    let closed = file.claim.close_noting(note)?;
+    if let Some(route) = &file.route {
+        route.leave();
+    }
+    if let Some(guid) = file.durability.lock().create_guid() {
+        server.durables.forget(file.client, guid);
+    }
+    let deletion = closed.delete?;
     Some(Owed { deletion, by })
 }
 
@@ -91,6 +99,12 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         };
     }
     if let Some(owed) = release(&request.conn.server, &open) {
+        if let Object::File(file) = &open.object
+            && request.conn.server.router.has_directory_leases()
+            && let Ok(path) = file.path()
+        {
+            tell_directory(request, out, &file.share, &open.tree, &path, file.parent).await?;
+        }
         let done = request.conn.offload(move || owed.run()).await;
         // The handle is closed whatever became of the file; the status says that the file is still there.
         match done {

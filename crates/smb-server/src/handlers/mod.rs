@@ -6,6 +6,7 @@ pub mod flush;
 pub mod ioctl;
 pub mod lock;
 pub mod negotiate;
+pub mod oplock_break;
 pub mod query_directory;
 pub mod query_info;
 pub mod read;
@@ -17,7 +18,7 @@ pub mod tree_connect;
 pub mod write;
 
 use smb_wire::NtStatus;
-use smb_wire::smb2::{ChangeNotifyRequest, Command, Header, OplockBreak, QueryDirectoryRequest, ReadRequest, put_four};
+use smb_wire::smb2::{ChangeNotifyRequest, Command, Header, QueryDirectoryRequest, ReadRequest, put_four};
 
 use crate::dispatch::Request;
 use crate::failure::Outcome;
@@ -51,13 +52,4 @@ pub(crate) fn change_notify(request: &mut Request<'_>) -> Outcome {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     Err(NtStatus::NOT_SUPPORTED.into())
-}
-
-/// OPLOCK_BREAK acknowledgement (3.3.5.22): no oplock or lease is granted, so none can be acknowledged.
-pub(crate) fn oplock_break(request: &mut Request<'_>) -> Outcome {
-    if let Ok(oplock) = OplockBreak::decode(&request.message) {
-        request.session()?.open(oplock.handle.volatile).ok_or(NtStatus::FILE_CLOSED)?;
-        return Err(NtStatus::INVALID_OPLOCK_PROTOCOL.into());
-    }
-    Err(NtStatus::OBJECT_NAME_NOT_FOUND.into())
 }

@@ -207,18 +207,27 @@ fn identify(server: &Server, who: Authenticated) -> User {
 fn end_previous(conn: &Rc<Inner>, previous_id: u64, user: &User) {
     let Some(previous) = conn.server.session(previous_id) else { return };
     if previous.user().name.eq_ignore_ascii_case(&user.name) {
-        end_session(conn, &previous);
+        lose_session(conn, &previous);
     }
+}
+
+/// Ends a session whose client did not say good-bye: what is durable waits for it (3.3.7.1).
+pub(crate) fn lose_session(conn: &Inner, session: &Arc<Session>) {
+    finish_session(conn, session, |opens| conn.server.keep_durable(opens, &session.user().name, &conn.shard.executor));
 }
 
 /// Ends a session and closes its opens where that may wait.
 pub(crate) fn end_session(conn: &Inner, session: &Arc<Session>) {
+    finish_session(conn, session, |opens| opens);
+}
+
+fn finish_session(conn: &Inner, session: &Session, to_close: impl FnOnce(Vec<Arc<Open>>) -> Vec<Arc<Open>>) {
     if session.ended.load(Relaxed) {
         return;
     }
     conn.server.remove_session(session.id);
     conn.state.borrow_mut().waiting.session_ended(session.id);
-    let opens = session.end();
+    let opens = to_close(session.end());
     if !opens.is_empty() {
         let server = Arc::clone(&conn.server);
         conn.shard.executor.run(Box::new(move || close_all(&server, opens)));
