@@ -180,7 +180,7 @@ impl Connection {
         let channels: Vec<_> = self.inner.state.borrow_mut().channels.drain().map(|(_, c)| c).collect();
         for channel in channels {
             tracing::info!(peer = %self.inner.peer, user = %channel.session.user().name, why, "session ended");
-            crate::handlers::session_setup::lose_session(&self.inner, &channel.session);
+            crate::handlers::session_setup::end_session(&self.inner, &channel.session);
         }
         // What was not sent goes the way of what comes from now on: nobody is there to be told.
         for letter in self.inner.mailbox.close() {

@@ -61,6 +61,12 @@ impl Wanted {
         if asked.oplock_level != oplock::LEASE {
             return Ok(Self { caching: caching_of(asked.oplock_level), lease: None });
         }
+        Self::lease(asked, negotiated)
+    }
+
+    /// The lease of a CREATE that has one, whatever oplock level it names: for a reconnect, which is told by its
+    /// contexts alone.
+    pub fn lease(asked: &CreateRequest<'_>, negotiated: &Negotiated) -> Result<Self, Failure> {
         if negotiated.dialect < Dialect::V2_1 {
             return Ok(Self::default());
         }

@@ -70,6 +70,8 @@ pub struct FileOpen {
     pub app_instance: Option<[u8; 16]>,
     /// Whether and how it outlives its connection.
     pub durability: Mutex<Durability>,
+    /// LOCKs done by number, where they may be told again.
+    pub lock_sequences: Mutex<Vec<Option<u8>>>,
     /// Set when the last write was slow: the next ones go to a worker.
     pub slow: AtomicBool,
 }
@@ -123,6 +125,7 @@ impl FileOpen {
             action: 0,
             app_instance: None,
             durability: Mutex::default(),
+            lock_sequences: Mutex::default(),
             slow: AtomicBool::new(false),
         }
     }

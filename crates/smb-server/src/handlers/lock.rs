@@ -5,6 +5,7 @@ use futures_util::future::{Either, select};
 use smb_wire::NtStatus;
 use smb_wire::smb2::{LockElement, LockFlags, LockRequest, put_four};
 
+use super::resilient::Numbered;
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
 use crate::grants;
@@ -21,11 +22,19 @@ pub(crate) async fn lock(request: &mut Request<'_>, out: &mut ReplyWriter) -> Ou
     if file.is_directory() {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
+    let numbered = Numbered::of(file, asked.sequence);
+    if numbered.as_ref().is_some_and(|n| n.is_done(file)) {
+        put_four(out);
+        return Ok(NtStatus::SUCCESS);
+    }
     let unlocks = asked.locks.first().is_some_and(|l| l.flags.contains(LockFlags::UNLOCK));
     if unlocks {
         unlock(file, &asked.locks)?
     } else {
         take(request, out, file, &asked.locks).await?
+    }
+    if let Some(numbered) = numbered {
+        numbered.done(file);
     }
     put_four(out);
     Ok(NtStatus::SUCCESS)

@@ -11,6 +11,7 @@ pub mod query_directory;
 pub mod query_info;
 pub mod read;
 pub mod rename;
+pub mod resilient;
 pub mod security;
 pub mod session_setup;
 pub mod set_info;

@@ -30,10 +30,7 @@ fn oplock(request: &mut Request<'_>, ack: &OplockBreak, out: &mut ReplyWriter) -
     let server = &request.conn.server;
     let state = server.table.grant_state(claim.file(), &holder).unwrap_or_default();
     if state.breaking_to.is_none() {
-        let known = ack.level == oplock::NONE || ack.level == oplock::LEVEL_II;
-        let held = !state.caching.is_empty() || !known;
-        let status = if held { NtStatus::INVALID_OPLOCK_PROTOCOL } else { NtStatus::INVALID_DEVICE_STATE };
-        return Err(status.into());
+        return Err(NtStatus::INVALID_OPLOCK_PROTOCOL.into());
     }
     let kept = match ack.level {
         oplock::NONE => Ok(Caching::empty()),

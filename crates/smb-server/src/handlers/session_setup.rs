@@ -207,27 +207,18 @@ fn identify(server: &Server, who: Authenticated) -> User {
 fn end_previous(conn: &Rc<Inner>, previous_id: u64, user: &User) {
     let Some(previous) = conn.server.session(previous_id) else { return };
     if previous.user().name.eq_ignore_ascii_case(&user.name) {
-        lose_session(conn, &previous);
+        end_session(conn, &previous);
     }
 }
 
-/// Ends a session whose client did not say good-bye: what is durable waits for it (3.3.7.1).
-pub(crate) fn lose_session(conn: &Inner, session: &Arc<Session>) {
-    finish_session(conn, session, |opens| conn.server.keep_durable(opens, &session.user().name, &conn.shard.executor));
-}
-
-/// Ends a session and closes its opens where that may wait.
+/// Ends a session. What is durable waits for its client (3.3.7.1); the other opens are closed where that may wait.
 pub(crate) fn end_session(conn: &Inner, session: &Arc<Session>) {
-    finish_session(conn, session, |opens| opens);
-}
-
-fn finish_session(conn: &Inner, session: &Session, to_close: impl FnOnce(Vec<Arc<Open>>) -> Vec<Arc<Open>>) {
     if session.ended.load(Relaxed) {
         return;
     }
     conn.server.remove_session(session.id);
     conn.state.borrow_mut().waiting.session_ended(session.id);
-    let opens = to_close(session.end());
+    let opens = conn.server.keep_durable(session.end(), &session.user().name, &conn.shard.executor);
     if !opens.is_empty() {
         let server = Arc::clone(&conn.server);
         conn.shard.executor.run(Box::new(move || close_all(&server, opens)));
@@ -246,7 +237,7 @@ pub(crate) fn close_all(server: &Server, opens: Vec<Arc<Open>>) {
     }
 }
 
-/// LOGOFF.
+/// LOGOFF. What is durable stays, as if the connection were lost (3.3.5.6).
 pub(crate) fn logoff(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
     let session = Arc::clone(request.session()?);
     end_session(request.conn, &session);

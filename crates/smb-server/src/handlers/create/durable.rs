@@ -11,7 +11,7 @@ use smb_wire::smb2::{
     check_durable_request, durable_reconnect_handle,
 };
 
-use super::plan::Plan;
+use super::plan::to_path;
 use super::respond::Answer;
 use super::{OPENED, enter};
 use crate::dispatch::Request;
@@ -109,16 +109,14 @@ pub fn replay(
     if lease_of(file) != wanted.lease.map(|(name, _)| name) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    let durability = *file.durability.lock();
-    Answer {
-        asked,
-        wanted,
-        action: file.action,
-        maximal: open.granted,
-        caching: caching(&request.conn.server, file),
-        durability: Some(durability),
+    let mut caching = caching(&request.conn.server, file);
+    if wanted.lease.is_none() {
+        // The level asked for this time is answered; what is held stays as it is.
+        caching.caching &= wanted.caching;
     }
-    .put(open, file, out)?;
+    let durable = caching.caching.contains(Caching::HANDLE);
+    let durability = Some(*file.durability.lock()).filter(|_| durable);
+    Answer { asked, wanted, action: file.action, maximal: open.granted, caching, durability }.put(open, file, out)?;
     Ok(open.handle)
 }
 
@@ -131,7 +129,7 @@ pub fn reconnect(
     out: &mut ReplyWriter,
 ) -> Result<FileHandle, Failure> {
     let negotiated = request.conn.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
-    let wanted = Wanted::of(asked, &negotiated)?;
+    let wanted = Wanted::lease(asked, &negotiated)?;
     let server = &request.conn.server;
     let (handle, guid) = match back {
         Asked::Back(handle) => (handle, None),
@@ -216,9 +214,8 @@ impl Claim<'_> {
             (None, None) => durability.resilient,
             _ => false,
         };
-        let client = lease_of(file).is_some() || self.guid.is_some();
         if !same_version
-            || (client && file.client != self.negotiated.client_guid)
+            || (lease_of(file).is_some() && file.client != self.negotiated.client_guid)
             || lease_of(file) != self.lease
             || !self.tree.share().is_some_and(|share| Arc::ptr_eq(share, &file.share))
         {
@@ -235,8 +232,9 @@ impl Claim<'_> {
 
     /// Whether the CREATE names the file as it is called now.
     fn is_named(&self, file: &FileOpen) -> bool {
-        let Ok(plan) = Plan::check(&file.share, self.tree, self.asked) else { return false };
+        let Ok(wire) = smb_wire::name::parse_path(self.asked.name) else { return false };
+        let Ok(asked) = to_path(&file.share, &wire.path) else { return false };
         let fold = |path: &vfs::Path| String::from_utf8_lossy(path.as_bytes()).to_lowercase();
-        file.path().is_ok_and(|path| fold(&path) == fold(&plan.path))
+        file.path().is_ok_and(|path| fold(&path) == fold(&asked))
     }
 }
