@@ -109,12 +109,13 @@ impl Wanted {
         parent.unwrap_or_default()
     }
 
-    /// OplockLevel of the response, and its lease context.
-    pub fn response(&self, caching: Caching, epoch: u16, breaking: bool) -> (u8, Option<LeaseContext>) {
+    /// OplockLevel of the response, and its lease context, of the version that the lease has.
+    pub fn response(&self, caching: Caching, epoch: u16, breaking: bool, v2: bool) -> (u8, Option<LeaseContext>) {
         let Some((_, asked)) = self.lease else { return (level_of(caching), None) };
         let mut flags = asked.flags & LeaseFlags::PARENT_LEASE_KEY_SET;
         flags.set(LeaseFlags::BREAK_IN_PROGRESS, breaking);
-        let v2 = asked.v2.map(|v2| LeaseV2 { epoch, ..v2 });
+        let parent_key = asked.v2.map_or([0; 16], |asked| asked.parent_key);
+        let v2 = v2.then_some(LeaseV2 { epoch, parent_key });
         if v2.is_none() {
             flags -= LeaseFlags::PARENT_LEASE_KEY_SET;
         }

@@ -72,6 +72,8 @@ pub struct FileOpen {
     pub durability: Mutex<Durability>,
     /// LOCKs done by number, where they may be told again.
     pub lock_sequences: Mutex<Vec<Option<u8>>>,
+    /// Set once something was written: its entry in the directory has changed when it closes.
+    pub modified: AtomicBool,
     /// Set when the last write was slow: the next ones go to a worker.
     pub slow: AtomicBool,
 }
@@ -125,6 +127,7 @@ impl FileOpen {
             action: 0,
             app_instance: None,
             durability: Mutex::default(),
+            modified: AtomicBool::new(false),
             lock_sequences: Mutex::default(),
             slow: AtomicBool::new(false),
         }

@@ -102,6 +102,7 @@ pub struct Enrolled {
     router: Arc<Router>,
     id: u64,
     lease: Option<LeaseName>,
+    v2: bool,
     left: AtomicBool,
 }
 
@@ -122,6 +123,7 @@ impl Router {
     /// Makes a place for the open `id` before the table is asked, so that no break can miss it.
     pub fn enroll(self: &Arc<Self>, id: u64, lease: Option<Membership>) -> Result<Enrolled, LeaseInUse> {
         let mut routes = self.routes.lock();
+        let mut v2 = false;
         if let Some(member) = lease {
             let lease = routes.leases.entry(member.name).or_insert_with(|| {
                 self.directory_leases.fetch_add(usize::from(member.directory), Ordering::Relaxed);
@@ -131,10 +133,11 @@ impl Router {
                 return Err(LeaseInUse);
             }
             lease.members.push(id);
+            v2 = lease.v2;
         }
         routes.opens.insert(id, Route::Opening(Vec::new()));
         let lease = lease.map(|l| l.name);
-        Ok(Enrolled { router: Arc::clone(self), id, lease, left: AtomicBool::new(false) })
+        Ok(Enrolled { router: Arc::clone(self), id, lease, v2, left: AtomicBool::new(false) })
     }
 
     /// The file a lease is on.
@@ -257,6 +260,11 @@ impl Enrolled {
     /// The lease it takes part in.
     pub fn lease(&self) -> Option<LeaseName> {
         self.lease
+    }
+
+    /// Whether that lease is of version 2: whoever took it first decides for all.
+    pub fn is_v2(&self) -> bool {
+        self.v2
     }
 
     /// The open is made, or made again: from now on it is reached at `address`.

@@ -1,6 +1,7 @@
 //! CLOSE (MS-SMB2 3.3.5.10), and the deletion that a last close may owe.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use coherence::Deletion;
 use smb_wire::NtStatus;
@@ -98,13 +99,15 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
             file_attributes: meta.attributes.bits(),
         };
     }
-    if let Some(owed) = release(&request.conn.server, &open) {
-        if let Object::File(file) = &open.object
-            && request.conn.server.router.has_directory_leases()
-            && let Ok(path) = file.path()
-        {
-            tell_directory(request, out, &file.share, &open.tree, &path, file.parent).await?;
-        }
+    let owed = release(&request.conn.server, &open);
+    if let Object::File(file) = &open.object
+        && request.conn.server.router.has_directory_leases()
+        && (owed.is_some() || file.modified.load(Relaxed))
+        && let Ok(path) = file.path()
+    {
+        tell_directory(request, out, &file.share, &open.tree, &path, file.parent).await?;
+    }
+    if let Some(owed) = owed {
         let done = request.conn.offload(move || owed.run()).await;
         // The handle is closed whatever became of the file; the status says that the file is still there.
         match done {

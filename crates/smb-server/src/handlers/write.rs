@@ -62,6 +62,7 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
             file.slow.store(true, Relaxed);
         }
     }
+    file.modified.store(true, Relaxed);
     // Whoever was let cache meanwhile may have read what was there before.
     grants::ask(request, out, &file.claim, Change::Write).await?;
     PathCounters::bump(&request.conn.shard.counters.write_bytes, asked.data.len() as u64);

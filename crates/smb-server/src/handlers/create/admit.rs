@@ -65,6 +65,9 @@ pub async fn admit(
         let server = &request.conn.server;
         match server.table.open(server.now(), &table_request(plan, &found, &wanted, persistent))? {
             Outcome::Done(opened) => {
+                if plan.options.contains(CreateOptions::DELETE_ON_CLOSE) && !found.created {
+                    grants::ask(request, out, &opened.claim, Change::Delete).await?;
+                }
                 if found.created {
                     tell_directory(request, out, share, tree, &found.path, wanted.parent()).await?;
                 }

@@ -15,7 +15,7 @@ use super::plan::to_path;
 use super::respond::Answer;
 use super::{OPENED, enter};
 use crate::dispatch::Request;
-use crate::durable::{Creating, Disconnected, Durability, Known, Version};
+use crate::durable::{Creating, Disconnected, Durability, Known};
 use crate::failure::Failure;
 use crate::grants::{LeaseName, Wanted};
 use crate::handlers::negotiate::Negotiated;
@@ -208,13 +208,9 @@ impl Claim<'_> {
     fn check(&self, lost: &Disconnected) -> Result<(), NtStatus> {
         let file = lost.file().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
         let durability = *file.durability.lock();
-        let same_version = match (durability.version, self.guid) {
-            (Some(Version::V2 { create_guid }), Some(guid)) => create_guid == guid,
-            (Some(Version::V1), None) => true,
-            (None, None) => durability.resilient,
-            _ => false,
-        };
-        if !same_version
+        // An open of version 1 has no guid; version 1 of the reconnect does not ask for one.
+        let same_guid = self.guid.is_none_or(|guid| durability.create_guid().unwrap_or_default() == guid);
+        if !same_guid
             || (lease_of(file).is_some() && file.client != self.negotiated.client_guid)
             || lease_of(file) != self.lease
             || !self.tree.share().is_some_and(|share| Arc::ptr_eq(share, &file.share))

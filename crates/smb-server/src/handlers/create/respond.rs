@@ -36,7 +36,8 @@ impl Answer<'_> {
     pub fn put(&self, open: &Open, file: &FileOpen, out: &mut ReplyWriter) -> Result<(), Failure> {
         let meta = Meta::of(&*file.node, file.is_hidden())?;
         let state = &self.caching;
-        let (oplock_level, lease) = self.wanted.response(state.caching, state.epoch, state.breaking_to.is_some());
+        let v2 = file.route.as_ref().is_some_and(|route| route.is_v2());
+        let (oplock_level, lease) = self.wanted.response(state.caching, state.epoch, state.breaking_to.is_some(), v2);
         let mut list: Vec<(&[u8], Vec<u8>)> = Vec::new();
         if self.asked.contexts.get(MAXIMAL_ACCESS_TAG).is_some() {
             // QueryStatus 0, then the rights (2.2.14.2.5).
