@@ -364,3 +364,75 @@ impl Drop for Turn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coherence::{Caching, HolderKey, OpenId, Owner};
+    use futures_util::FutureExt;
+
+    const FILE: FileId = FileId { dev: 1, ino: 2, generation: 3 };
+    const LEASE: LeaseName = ([1; 16], [2; 16]);
+
+    fn router() -> Arc<Router> {
+        Arc::new(Router::new(Weak::new()))
+    }
+
+    fn address(mailbox: &Arc<Mailbox>) -> Address {
+        let handle = FileHandle { persistent: 7, volatile: 8 };
+        Address { mailbox: Arc::clone(mailbox), session: Weak::new(), handle, seal: false }
+    }
+
+    fn broken(holder: HolderKey) -> Effect {
+        let (from, to) = (Caching::all(), Caching::READ);
+        Effect::Break { file: FILE, holder, owner: Owner(7), from, to, epoch: 1, deadline: None }
+    }
+
+    fn member(file: FileId) -> Option<Membership> {
+        Some(Membership { name: LEASE, file, v2: true, directory: true })
+    }
+
+    #[test]
+    fn a_ticket_may_be_called_before_anybody_waits_for_it() {
+        let router = router();
+        router.effect(Effect::Granted(Ticket(1)));
+        assert_eq!(router.turn(FILE, Ticket(1)).end().now_or_never(), Some(TicketEnd::Granted));
+        let mut turn = router.turn(FILE, Ticket(2));
+        assert_eq!(turn.now(), None);
+        router.effect(Effect::Ready(Ticket(2)));
+        assert_eq!(turn.end().now_or_never(), Some(TicketEnd::Ready));
+        drop(turn);
+        assert!(router.tickets.lock().is_empty(), "nothing is kept of what is over");
+    }
+
+    #[test]
+    fn a_break_that_comes_before_the_create_is_done_is_kept_for_it() {
+        let (router, mailbox) = (router(), Arc::new(Mailbox::default()));
+        let place = router.enroll(7, None).unwrap();
+        router.effect(broken(HolderKey::Open(OpenId(0))));
+        place.connected(address(&mailbox));
+        assert_eq!(mailbox.take().len(), 1);
+        router.effect(broken(HolderKey::Open(OpenId(0))));
+        assert_eq!(mailbox.take().len(), 1);
+        drop(place);
+        router.effect(broken(HolderKey::Open(OpenId(0))));
+        assert!(mailbox.take().is_empty());
+    }
+
+    #[test]
+    fn a_lease_is_told_through_any_of_its_opens_and_belongs_to_one_file() {
+        let (router, mailbox) = (router(), Arc::new(Mailbox::default()));
+        let holder = HolderKey::Lease { client: LEASE.0, key: LEASE.1 };
+        let first = router.enroll(7, member(FILE)).unwrap();
+        assert_eq!(router.enroll(8, member(FileId { ino: 9, ..FILE })).err(), Some(LeaseInUse));
+        let second = router.enroll(9, member(FILE)).unwrap();
+        second.connected(address(&mailbox));
+        drop(first);
+        router.effect(broken(holder));
+        assert_eq!(mailbox.take().len(), 1);
+        assert!(router.has_directory_leases());
+        drop(second);
+        assert!(!router.has_directory_leases());
+        assert_eq!(router.lease_file(&LEASE), None);
+    }
+}
