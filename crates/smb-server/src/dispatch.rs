@@ -101,7 +101,9 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         Vec::new()
     };
     let mut index = 0;
-    let mut out = ReplyWriter::new(&conn.shard.pool, handlers::reply_room(&frame).unwrap_or(SMALL_REPLY_BYTES));
+    let room = reply_room(conn, &frame);
+    let _reserved = conn.reserve(room);
+    let mut out = ReplyWriter::new(&conn.shard.pool, room);
     let mut chain = Chain::default();
     let mut seal = arrival.sealed_by.clone();
     let mut at = 0;
@@ -153,6 +155,15 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         let reply = finish(conn, out, seal.as_deref());
         conn.send(reply);
     }
+}
+
+/// Room for the reply to `frame`. What a request says it will need is believed up to the largest transfer that was
+/// negotiated, and not at all before somebody has logged in: nothing of it has been checked yet.
+fn reply_room(conn: &Inner, frame: &[u8]) -> usize {
+    let state = conn.state.borrow();
+    let known = state.negotiated.as_ref().filter(|_| !state.channels.is_empty());
+    let most = known.map_or(0, |n| n.max_transfer_bytes() as usize) + SMALL_REPLY_BYTES;
+    handlers::reply_room(frame).unwrap_or(SMALL_REPLY_BYTES).min(most)
 }
 
 fn take_credits(conn: &Inner, header: &Header) -> Result<(), crate::credits::OutOfWindow> {

@@ -221,18 +221,13 @@ impl Router {
         }
     }
 
-    /// Nobody is there to be told: what can be kept by an open without a connection is kept, else the open is closed
+    /// Nobody is there to be told: opens without a connection are closed when somebody else needs what they hold
     /// (MS-SMB2 3.3.4.6, 3.3.4.7).
     fn undeliverable(&self, notice: Notice, opens: Vec<u64>) {
         if !notice.acknowledge {
             return;
         }
         let Some(server) = self.server.upgrade() else { return };
-        if lease_name(&notice.holder).is_some() && notice.to.contains(coherence::Caching::HANDLE) {
-            // It may have been acknowledged, or have ended, meanwhile.
-            let _ = server.table.acknowledge(server.now(), notice.file, &notice.holder, notice.to);
-            return;
-        }
         for id in opens {
             server.purge_durable(id);
         }

@@ -97,6 +97,11 @@ impl Server {
         sessions + self.durables.len()
     }
 
+    /// What all sessions hold on files: opens, locks, grants. Looks at every file in use.
+    pub fn claims(&self) -> coherence::Stats {
+        self.table.stats()
+    }
+
     pub(crate) fn next_persistent_id(&self) -> u64 {
         self.next_persistent.fetch_add(1, Relaxed)
     }

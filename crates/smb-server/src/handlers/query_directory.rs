@@ -81,11 +81,17 @@ fn fill(open: &Open, class: DirInfoClass, single: bool, buf: &mut Buf, room: usi
     let file = open.file()?;
     let mut guard = file.listing.lock();
     let listing = guard.as_mut().ok_or(NtStatus::FILE_CLOSED)?;
+    let dots_given = listing.dots_given;
     let space = buf.spare().get_mut(..room).unwrap_or_default();
     let mut page = Page { file, class, single, list: DirListWriter::new(space, class), wire: Vec::new(), stop: None };
-    page.dots(listing)?;
-    if page.stop.is_none() && !listing.ended {
-        page.entries(listing)?;
+    let mut took = page.dots(listing);
+    if took.is_ok() && page.stop.is_none() && !listing.ended {
+        took = page.entries(listing);
+    }
+    if let Err(failure) = took {
+        // Nothing of this answer reaches the client: it begins here again.
+        listing.dots_given = dots_given;
+        return Err(failure);
     }
     match page.stop {
         Some(Stop::TooLarge) => Err(NtStatus::BUFFER_OVERFLOW.into()),

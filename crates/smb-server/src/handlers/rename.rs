@@ -111,11 +111,27 @@ impl Change {
         let backend = &file.share.backend;
         let root = backend.root();
         let (to, taken) = self.spell_target(file, &Path::here())?;
-        if let Some(taken) = taken {
-            self.check_replace(file, &taken)?;
-            backend.remove(&file.cred, &*root, &taken, None)?;
+        let Some(taken) = taken else { return Ok(backend.link(&file.cred, &*file.node, &*root, &to)?) };
+        self.check_replace(file, &taken)?;
+        self.replace_by_link(file, &taken, &to)
+    }
+
+    /// The link is made beside what it replaces and then moved onto it: when it cannot be made, nothing is lost.
+    fn replace_by_link(&self, file: &FileOpen, taken: &Path, to: &Path) -> Result<(), Failure> {
+        let backend = &file.share.backend;
+        let root = backend.root();
+        let name = format!(".longshore-{:016x}", self.open.handle.persistent);
+        let name = Name::new(name.as_bytes()).map_err(|_| NtStatus::INTERNAL_ERROR)?;
+        let beside = taken.parent().unwrap_or_default().join(name);
+        backend.link(&file.cred, &*file.node, &*root, &beside)?;
+        let moved = backend.rename(&file.cred, (&*root, &beside), (&*root, taken), Rename::Replace);
+        if let Err(error) = moved {
+            backend.remove(&file.cred, &*root, &beside, Some(file.node.id()))?;
+            return Err(error.into());
         }
-        backend.link(&file.cred, &*file.node, &*root, &to)?;
+        if taken != to {
+            backend.rename(&file.cred, (&*root, taken), (&*root, to), Rename::NoReplace)?;
+        }
         Ok(())
     }
 

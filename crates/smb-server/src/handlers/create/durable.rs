@@ -149,7 +149,7 @@ pub fn reconnect(
     let lost = server.durables.take(handle.persistent, check).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)??;
     let file = Arc::clone(lost.file().ok_or(NtStatus::INTERNAL_ERROR)?);
     let object = Object::File(Arc::clone(&file));
-    let open = enter(request, session, tree, handle.persistent, lost.open.granted, object);
+    let open = enter(request, session, tree, handle.persistent, lost.open.granted, object)?;
     if let Some(guid) = file.durability.lock().create_guid() {
         server.durables.remade(file.client, guid, &open);
     }

@@ -9,6 +9,7 @@ mod plan;
 mod respond;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
@@ -95,7 +96,7 @@ async fn open_file(
     file.action = action;
     file.durability = durability.unwrap_or_default().into();
     let file = Arc::new(file);
-    let open = enter(request, session, tree, persistent, found.granted, Object::File(Arc::clone(&file)));
+    let open = enter(request, session, tree, persistent, found.granted, Object::File(Arc::clone(&file)))?;
     if let Some(creating) = creating {
         creating.made(&open);
     }
@@ -135,7 +136,8 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
     Ok(action)
 }
 
-/// Enters the open in the session; from now on its client can be told things.
+/// Enters the open in the session; from now on its client can be told things. Where session or tree connect have ended
+/// meanwhile it is closed again at once, since nobody could close it later.
 fn enter(
     request: &Request<'_>,
     session: &Arc<Session>,
@@ -143,17 +145,36 @@ fn enter(
     persistent: u64,
     granted: AccessMask,
     object: Object,
-) -> Arc<Open> {
-    let mut opens = session.opens.lock();
+) -> Result<Arc<Open>, NtStatus> {
+    let server = &request.conn.server;
     let mut made = None;
-    opens.insert_with(|volatile| {
+    let mut opens = session.opens.lock();
+    let volatile = opens.insert_with(|volatile| {
         let handle = FileHandle { persistent, volatile };
         let open = Arc::new(Open { handle, tree: Arc::clone(tree), granted, object });
         made = Some(Arc::clone(&open));
         open
     });
+    // Looked at with the opens locked: whoever ends the session or the tree connect takes the opens away after.
+    let status = if session.ended.load(Relaxed) {
+        NtStatus::USER_SESSION_DELETED
+    } else if session.tree(tree.id).is_none() {
+        NtStatus::NETWORK_NAME_DELETED
+    } else {
+        drop(opens);
+        let open = made.ok_or(NtStatus::INTERNAL_ERROR)?;
+        connect(request, session, tree, &open);
+        return Ok(open);
+    };
+    opens.remove(volatile);
     drop(opens);
-    let open = made.unwrap_or_else(|| unreachable!("a slab makes what it is asked to"));
+    let (server, open) = (Arc::clone(server), made.into_iter().collect());
+    request.conn.shard.executor.run(Box::new(move || super::session_setup::close_all(&server, open)));
+    Err(status)
+}
+
+/// Says where the open's client is reached.
+fn connect(request: &Request<'_>, session: &Arc<Session>, tree: &Tree, open: &Open) {
     if let Object::File(file) = &open.object
         && let Some(route) = &file.route
     {
@@ -164,7 +185,6 @@ fn enter(
             seal: tree.encrypt,
         });
     }
-    open
 }
 
 /// Opens a named pipe of IPC$ (3.3.5.9: srvsvc and wkssvc are all there is).
@@ -182,7 +202,7 @@ fn open_pipe(
     let granted = AccessMask::from_bits_retain(asked.desired_access).map_generic() & AccessMask::FILE_ALL;
     let persistent = request.conn.server.next_persistent_id();
     let object = Object::Pipe(parking_lot::Mutex::new(pipe));
-    let handle = enter(request, session, tree, persistent, granted, object).handle;
+    let handle = enter(request, session, tree, persistent, granted, object)?.handle;
     CreateResponse {
         oplock_level: 0,
         flags: 0,

@@ -1,0 +1,13 @@
+//! Stories of clients and a server joined in memory, by subject. Each asserts what a client sees.
+
+#[path = "../util/mod.rs"]
+mod util;
+
+mod compound;
+mod faults;
+mod files;
+mod hostile;
+mod info;
+mod login;
+mod model;
+mod protect;
