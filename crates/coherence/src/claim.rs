@@ -114,6 +114,12 @@ impl OpenClaim {
         conflict.map_or(Ok(()), Err)
     }
 
+    /// Whether anybody holds a grant on the file: one atomic load. While not, there is nobody to ask before a change.
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        self.file.flagged(GRANTED)
+    }
+
     /// Asks before a change through this open; `Done` means go on. One atomic load while nobody holds a grant on the
     /// file. Needed before writes, size changes and byte-range locks ([`Change::Write`]), renames, links and deletions;
     /// after a write once more, since a reader's grant given meanwhile may cover the old data.

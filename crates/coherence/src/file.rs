@@ -183,6 +183,11 @@ impl State {
         others.conflicts(AccessKinds::DELETE, ShareKinds::all())
     }
 
+    /// Whether some open forbids adding entries, or may delete the directory meanwhile.
+    pub(crate) fn forbids_entries(&self) -> bool {
+        self.counts.conflicts(AccessKinds::WRITE, ShareKinds::READ | ShareKinds::WRITE)
+    }
+
     /// Changes the mode of one open (NFSv4 OPEN upgrade, OPEN_DOWNGRADE).
     pub(crate) fn reshare(
         &mut self,

@@ -218,6 +218,8 @@ impl Grants {
             if fresh {
                 holder.epoch = request.epoch;
             }
+            // A client that opens again has learnt that its lease is gone.
+            holder.revoked &= !matches!(key, HolderKey::Lease { .. });
             holder.opens += 1;
             holder.data_opens += u32::from(!access.is_empty());
             holder.write_opens += u32::from(access.contains(AccessKinds::WRITE));
@@ -226,7 +228,9 @@ impl Grants {
         self.with(key, |holder| {
             let granted = grant_rules::grantable(request.want, key, &around);
             let settled = holder.breaking.is_none() && !holder.revoked;
-            if settled && granted.contains(holder.state) && granted != holder.state {
+            // Who has something already is given all of what it asks for or nothing more.
+            let whole = holder.state.is_empty() || granted == request.want;
+            if settled && whole && granted.contains(holder.state) && granted != holder.state {
                 holder.state = granted;
                 holder.epoch = holder.epoch.wrapping_add(1);
                 holder.owner = owner;

@@ -145,6 +145,13 @@ impl Table {
         if kept { Err(Denied::ShareViolation) } else { Ok(()) }
     }
 
+    /// Whether the opens on a directory let an entry be moved into it: a rename counts as an open of the directory that
+    /// writes and forbids deleting it (MS-FSA 2.1.5.15.11).
+    pub fn check_enter(&self, directory: FileId) -> Result<(), Denied> {
+        let forbidden = self.inner.find(directory).is_some_and(|file| file.look(|state| state.forbids_entries()));
+        if forbidden { Err(Denied::ShareViolation) } else { Ok(()) }
+    }
+
     /// How many opens a file has, attribute-only ones included, momentary ones not.
     #[must_use]
     pub fn open_count(&self, file: FileId) -> usize {

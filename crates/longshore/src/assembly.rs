@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::task::Context;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use auth::{AcceptorConfig, Identity};
@@ -41,6 +41,7 @@ impl Smb {
         let asked = Arc::clone(&identities);
         let lookup = Arc::new(move |name: &str| asked.load().of_login(name).map(cred));
         let server = Server::new(settings(plan, &volumes)?, Arc::clone(&plan.users) as _, lookup, env()?);
+        keep_time(&server);
         let counters = (0..shards.max(1)).map(|_| Arc::default()).collect();
         Ok(Self { server, identities, volumes, counters, cores })
     }
@@ -90,6 +91,22 @@ impl Smb {
 }
 
 /// An SMB connection as the transport drives it.
+/// How exactly deadlines are kept: they are tens of seconds.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Does what is due in `server` until it is gone.
+fn keep_time(server: &Arc<Server>) {
+    let server = Arc::downgrade(server);
+    let tick = move || {
+        while let Some(server) = server.upgrade() {
+            server.tick();
+            drop(server);
+            std::thread::sleep(TICK);
+        }
+    };
+    std::thread::spawn(tick);
+}
+
 struct SmbMachine(Connection);
 
 impl Machine for SmbMachine {

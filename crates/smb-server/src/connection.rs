@@ -16,6 +16,8 @@ use vfs::{Frame, Reply};
 use crate::credits::Window;
 use crate::handlers::negotiate::Negotiated;
 use crate::handlers::session_setup::Login;
+use crate::mailbox::{Letter, Mailbox};
+use crate::reply::ReplyWriter;
 use crate::server::Server;
 use crate::session::Channel;
 use crate::waiting::WaitingList;
@@ -35,6 +37,9 @@ const MOST_REPLY_BYTES: usize = 1 << 20;
 /// Where a WRITE's data begin in a frame: prefix, header, fixed part.
 const WRITE_PAYLOAD_AT: usize = PREFIX_BYTES + 64 + 48;
 
+/// Room for a notification.
+const NOTICE_BYTES: usize = 128;
+
 type Parked = Pin<Box<dyn Future<Output = ()>>>;
 
 /// One connection as a machine.
@@ -53,6 +58,8 @@ pub(crate) struct Inner {
     pub peer: SocketAddr,
     pub local: SocketAddr,
     pub state: RefCell<State>,
+    /// What other threads have for the client.
+    pub mailbox: Arc<Mailbox>,
     replies: RefCell<VecDeque<Reply>>,
     /// Bytes of the replies queued and of the room that requests under way have taken.
     reply_bytes: Cell<usize>,
@@ -90,6 +97,7 @@ impl Connection {
             peer,
             local,
             state: RefCell::new(state),
+            mailbox: Arc::default(),
             replies: RefCell::default(),
             reply_bytes: Cell::new(0),
             finished: Cell::new(None),
@@ -162,6 +170,7 @@ impl Connection {
     pub fn poll(&mut self, cx: &mut Context<'_>) {
         if !self.waker.will_wake(cx.waker()) {
             self.waker = cx.waker().clone();
+            self.inner.mailbox.listen(&self.waker);
         }
         while let Poll::Ready(Some(())) = self.parked.poll_next_unpin(cx) {}
         while self.has_room()
@@ -169,6 +178,8 @@ impl Connection {
         {
             self.begin(frame, more_behind);
         }
+        // After the replies that are ready: a client must know its oplock before it is told to give it up.
+        self.inner.mailbox.take().iter().for_each(|letter| self.inner.notify(letter));
     }
 
     /// The next frame to send.
@@ -213,6 +224,10 @@ impl Connection {
             tracing::info!(peer = %self.inner.peer, user = %channel.session.user().name, why, "session ended");
             crate::handlers::session_setup::end_session(&self.inner, &channel.session);
         }
+        // What was not sent goes the way of what comes from now on: nobody is there to be told.
+        for letter in self.inner.mailbox.close() {
+            self.inner.server.router.deliver(letter.notice, letter.handle.persistent);
+        }
     }
 }
 
@@ -233,6 +248,15 @@ impl Inner {
     pub fn send(&self, reply: Reply) {
         self.reply_bytes.update(|bytes| bytes + reply.len_bytes());
         self.replies.borrow_mut().push_back(reply);
+    }
+
+    /// Tells the client what is not an answer to anything.
+    fn notify(&self, letter: &Letter) {
+        let mut out = ReplyWriter::new(&self.shard.pool, NOTICE_BYTES);
+        out.begin(&Letter::header());
+        letter.put(&mut out);
+        let seal = letter.sealed_for();
+        self.send(dispatch::finish(self, out, seal.as_deref()));
     }
 
     /// Counts the room a request takes for its reply until the guard is dropped.

@@ -327,7 +327,7 @@ async fn handle(command: Command, request: &mut Request<'_>, out: &mut ReplyWrit
         Command::Flush => handlers::flush::flush(request, out).await,
         Command::Read => handlers::read::read(request, out).await,
         Command::Write => handlers::write::write(request, out).await,
-        Command::Lock => handlers::lock::lock(request, out),
+        Command::Lock => handlers::lock::lock(request, out).await,
         Command::Ioctl => handlers::ioctl::ioctl(request, out).await,
         Command::Cancel => Err(NtStatus::INVALID_PARAMETER.into()), // never gets here
         Command::Echo => handlers::echo(request, out),
@@ -335,7 +335,7 @@ async fn handle(command: Command, request: &mut Request<'_>, out: &mut ReplyWrit
         Command::ChangeNotify => handlers::change_notify::change_notify(request, out).await,
         Command::QueryInfo => handlers::query_info::query_info(request, out).await,
         Command::SetInfo => handlers::set_info::set_info(request, out).await,
-        Command::OplockBreak => handlers::oplock_break(request),
+        Command::OplockBreak => handlers::oplock_break::oplock_break(request, out),
     }
 }
 

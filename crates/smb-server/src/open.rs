@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use coherence::OpenClaim;
+use coherence::{Identity, OpenClaim};
 use parking_lot::Mutex;
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
@@ -12,7 +12,9 @@ use smb_wire::smb2::{CreateOptions, FileHandle};
 use vfs::{Cred, FileId, Name, Node, Path};
 
 use crate::Share;
+use crate::durable::Durability;
 use crate::notify::{Event, Watch};
+use crate::router::Enrolled;
 use crate::tree::Tree;
 
 /// One open.
@@ -30,7 +32,7 @@ pub struct Open {
 /// What can be opened.
 pub enum Object {
     /// A file or directory.
-    File(FileOpen),
+    File(Arc<FileOpen>),
     /// A named pipe of IPC$.
     Pipe(Mutex<RpcPipe>),
 }
@@ -62,6 +64,22 @@ pub struct FileOpen {
     pub listing: Mutex<Option<Listing>>,
     /// A directory's watch, once it was asked for.
     pub watch: OnceLock<Arc<Watch>>,
+    /// Its place in the router, if it holds or may hold a caching grant.
+    pub route: Option<Enrolled>,
+    /// As whom the entries of its directory are changed: the lease of the directory, where the client has one.
+    pub parent: Identity,
+    /// ClientGuid of the connection it was made on.
+    pub client: [u8; 16],
+    /// CreateAction, to be told again.
+    pub action: u32,
+    /// Application instance (MS-SMB2 3.3.5.9.13).
+    pub app_instance: Option<[u8; 16]>,
+    /// Whether and how it outlives its connection.
+    pub durability: Mutex<Durability>,
+    /// LOCKs done by number, where they may be told again.
+    pub lock_sequences: Mutex<Vec<Option<u8>>>,
+    /// Set once something was written: its entry in the directory has changed when it closes.
+    pub modified: AtomicBool,
     /// Set when the last write was slow: the next ones go to a worker.
     pub slow: AtomicBool,
 }
@@ -111,6 +129,14 @@ impl FileOpen {
             change_time_set: AtomicU64::new(0),
             listing: Mutex::new(None),
             watch: OnceLock::new(),
+            route: None,
+            parent: Identity::default(),
+            client: [0; 16],
+            action: 0,
+            app_instance: None,
+            durability: Mutex::default(),
+            modified: AtomicBool::new(false),
+            lock_sequences: Mutex::default(),
             slow: AtomicBool::new(false),
         }
     }
@@ -163,6 +189,11 @@ impl Open {
             Object::File(file) => Ok(file),
             Object::Pipe(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
         }
+    }
+
+    /// Whether its claim is given up.
+    pub fn is_closed(&self) -> bool {
+        matches!(&self.object, Object::File(file) if file.claim.is_closed())
     }
 
     /// Checks that the open was granted any of `rights`.

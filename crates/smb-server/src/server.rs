@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
 use auth::UserLookup;
-use coherence::Table;
+use coherence::{Limits, Table};
 use parking_lot::Mutex;
 use vfs::{Cred, Path};
 
-use crate::open::Object;
+use crate::durable::Durables;
+use crate::handlers::close;
+use crate::open::{Object, Open};
+use crate::router::Router;
 use crate::session::Session;
 use crate::{Config, Env, Share};
 
@@ -25,6 +28,8 @@ pub struct Server {
     pub(crate) users: ArcSwap<Arc<dyn UserLookup + Send + Sync>>,
     pub(crate) identities: IdentityLookup,
     pub(crate) table: Table,
+    pub(crate) router: Arc<Router>,
+    pub(crate) durables: Arc<Durables>,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     next_persistent: AtomicU64,
 }
@@ -37,16 +42,42 @@ impl Server {
         identities: IdentityLookup,
         env: Env,
     ) -> Arc<Self> {
-        Arc::new(Self {
-            guid: env.random_bytes(),
-            config: ArcSwap::from_pointee(config),
-            users: ArcSwap::from_pointee(users),
-            identities,
-            table: Table::new(),
-            sessions: Mutex::default(),
-            next_persistent: AtomicU64::new(1),
-            env,
+        Arc::new_cyclic(|server| {
+            let router = Arc::new(Router::new(server.clone()));
+            Self {
+                guid: env.random_bytes(),
+                config: ArcSwap::from_pointee(config),
+                users: ArcSwap::from_pointee(users),
+                identities,
+                table: Table::with_sink(Limits::default(), Arc::clone(&router) as _),
+                router,
+                durables: Arc::default(),
+                sessions: Mutex::default(),
+                next_persistent: AtomicU64::new(1),
+                env,
+            }
         })
+    }
+
+    /// Now, as the table of claims counts time.
+    pub(crate) fn now(&self) -> coherence::Instant {
+        coherence::Instant(self.env.clock.monotonic_ms())
+    }
+
+    /// When [`Server::tick`] has something to do, in the clock's monotonic milliseconds.
+    pub fn next_deadline_ms(&self) -> Option<u64> {
+        let breaks = self.table.next_deadline().map(|at| at.0);
+        breaks.into_iter().chain(self.durables.next_deadline_ms()).min()
+    }
+
+    /// Does what is due: takes away grants whose holders did not answer in time (MS-SMB2 3.3.6.1) and closes opens
+    /// whose clients did not come back (3.3.6.2, 3.3.6.4). Anybody may call it, at any time.
+    pub fn tick(&self) {
+        let now = self.now();
+        self.table.expire(now);
+        for open in self.durables.overdue(now.0) {
+            self.close_disconnected(open);
+        }
     }
 
     /// Replaces the settings. Connections and tree connects that exist keep what they were given.
@@ -60,9 +91,10 @@ impl Server {
         self.sessions.lock().len()
     }
 
-    /// Files open now, by any session.
+    /// Files open now, by any session or waiting for a client to come back.
     pub fn open_count(&self) -> usize {
-        self.sessions.lock().values().map(|s| s.opens.lock().len()).sum()
+        let sessions: usize = self.sessions.lock().values().map(|s| s.opens.lock().len()).sum();
+        sessions + self.durables.len()
     }
 
     /// Whether anything below the directory `path` of a share is open.
@@ -108,6 +140,22 @@ impl Server {
 
     pub(crate) fn add_session(&self, session: Arc<Session>) {
         self.sessions.lock().insert(session.id, session);
+    }
+
+    /// Closes connected opens that `which` names, whatever session they are of (3.3.4.17).
+    pub(crate) fn close_opens(&self, executor: &Arc<dyn vfs::Executor>, which: impl Fn(&Open) -> bool) {
+        let sessions: Vec<_> = self.sessions.lock().values().cloned().collect();
+        for session in sessions {
+            for open in session.opens.lock().remove_where(|open| which(open)) {
+                if let Some(owed) = close::release(self, &open) {
+                    executor.run(Box::new(move || {
+                        if let Err(error) = owed.run() {
+                            tracing::debug!(%error, "delete on close failed");
+                        }
+                    }));
+                }
+            }
+        }
     }
 
     pub(crate) fn remove_session(&self, id: u64) -> Option<Arc<Session>> {

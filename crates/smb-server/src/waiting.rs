@@ -2,6 +2,7 @@
 //! else can end it (MS-SMB2 3.3.4.2, 3.3.5.16).
 
 use futures_channel::oneshot;
+use futures_util::future::{Either, select};
 use smb_wire::NtStatus;
 use smb_wire::smb2::{FileHandle, Flags, Header};
 
@@ -116,6 +117,33 @@ impl Request<'_> {
             self.send_interim(async_id, out);
         }
         receiver
+    }
+
+    /// Waits until the table says that it may be asked again; the client hears that the answer will take a while, and
+    /// may cancel.
+    pub(crate) async fn await_ticket(
+        &mut self,
+        out: &mut ReplyWriter,
+        file: vfs::FileId,
+        ticket: coherence::Ticket,
+    ) -> Result<(), NtStatus> {
+        let mut turn = self.conn.server.router.turn(file, ticket);
+        if turn.now().is_some() {
+            return Ok(());
+        }
+        let interrupted = self.wait(out);
+        let why = {
+            let end = std::pin::pin!(turn.end());
+            match select(end, interrupted).await {
+                Either::Left(_) => None,
+                // The list of waiting requests forgets one only by interrupting it.
+                Either::Right((why, _)) => Some(why.unwrap_or(Interrupt::End)),
+            }
+        };
+        match why {
+            None => Ok(()),
+            Some(why) => Err(crate::grants::status_of_end(why)),
+        }
     }
 
     /// Every wait of one request goes by the AsyncId that the client was told.

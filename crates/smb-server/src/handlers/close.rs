@@ -1,6 +1,7 @@
 //! CLOSE (MS-SMB2 3.3.5.10), and the deletion that a last close may owe.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use coherence::Deletion;
 use smb_wire::NtStatus;
@@ -8,6 +9,7 @@ use smb_wire::fscc::NotifyAction;
 use smb_wire::smb2::{CloseRequest, CloseResponse, CreateOptions};
 use vfs::{Cred, FileId, Node, Path, VfsResult};
 
+use super::create::tell_directory;
 use crate::Share;
 use crate::dispatch::Request;
 use crate::failure::Outcome;
@@ -66,7 +68,7 @@ impl Owed {
 }
 
 /// Ends an open's claim. Does not wait; the deletion that is owed may.
-pub fn release(_server: &Server, open: &Open) -> Option<Owed> {
+pub fn release(server: &Server, open: &Open) -> Option<Owed> {
     let Object::File(file) = &open.object else { return None };
     let by = DeleteBy::new(file);
     let note: coherence::DeleteNote = Arc::clone(&by) as _;
@@ -76,6 +78,12 @@ pub fn release(_server: &Server, open: &Open) -> Option<Owed> {
     }
     if file.is_directory() && file.claim.delete_pending() {
         file.share.watchers.going(file.node.id());
+    }
+    if let Some(route) = &file.route {
+        route.leave();
+    }
+    if let Some(guid) = file.durability.lock().create_guid() {
+        server.durables.forget(file.client, guid);
     }
     let deletion = closed.delete?;
     Some(Owed { deletion, by })
@@ -104,7 +112,15 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         };
     }
     let opened_to_go = open.file().is_ok_and(|file| file.options.contains(CreateOptions::DELETE_ON_CLOSE));
-    if let Some(owed) = release(&request.conn.server, &open) {
+    let owed = release(&request.conn.server, &open);
+    if let Object::File(file) = &open.object
+        && request.conn.server.router.has_directory_leases()
+        && (owed.is_some() || file.modified.load(Relaxed))
+        && let Ok(path) = file.path()
+    {
+        tell_directory(request, out, &file.share, &open.tree, &path, file.parent).await?;
+    }
+    if let Some(owed) = owed {
         let done = request.conn.offload(move || owed.run()).await;
         // The handle is closed whatever became of the file; the status says that the file is still there.
         match done {

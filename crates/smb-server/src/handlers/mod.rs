@@ -7,10 +7,12 @@ pub mod flush;
 pub mod ioctl;
 pub mod lock;
 pub mod negotiate;
+pub mod oplock_break;
 pub mod query_directory;
 pub mod query_info;
 pub mod read;
 pub mod rename;
+pub mod resilient;
 pub mod security;
 pub mod session_setup;
 pub mod set_info;
@@ -18,7 +20,7 @@ pub mod tree_connect;
 pub mod write;
 
 use smb_wire::NtStatus;
-use smb_wire::smb2::{Command, Header, OplockBreak, QueryDirectoryRequest, ReadRequest, check_four, put_four};
+use smb_wire::smb2::{Command, Header, QueryDirectoryRequest, ReadRequest, check_four, put_four};
 
 use crate::dispatch::Request;
 use crate::failure::Outcome;
@@ -43,13 +45,4 @@ pub(crate) fn echo(request: &Request<'_>, out: &mut ReplyWriter) -> Outcome {
     check_four(&request.message)?;
     put_four(out);
     Ok(NtStatus::SUCCESS)
-}
-
-/// OPLOCK_BREAK acknowledgement (3.3.5.22): no oplock or lease is granted, so none can be acknowledged.
-pub(crate) fn oplock_break(request: &mut Request<'_>) -> Outcome {
-    if let Ok(oplock) = OplockBreak::decode(&request.message) {
-        request.session()?.open(oplock.handle.volatile).ok_or(NtStatus::FILE_CLOSED)?;
-        return Err(NtStatus::INVALID_OPLOCK_PROTOCOL.into());
-    }
-    Err(NtStatus::OBJECT_NAME_NOT_FOUND.into())
 }

@@ -165,6 +165,8 @@ fn agree(config: &Config, asked: &NegotiateRequest, dialect: Dialect) -> Negotia
     let bound = |bytes: u32| if small { bytes.min(SMALL_TRANSFER_BYTES) } else { bytes };
     let mut capabilities = Capabilities::empty();
     capabilities.set(Capabilities::LARGE_MTU, !small);
+    capabilities.set(Capabilities::LEASING, !small);
+    capabilities.set(Capabilities::DIRECTORY_LEASING, dialect.is_3());
     let by_flag = matches!(dialect, Dialect::V3_0 | Dialect::V3_0_2);
     capabilities.set(Capabilities::ENCRYPTION, by_flag && cipher.is_some());
     let mut security_mode = SecurityMode::SIGNING_ENABLED;

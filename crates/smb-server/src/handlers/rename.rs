@@ -85,6 +85,10 @@ impl Change {
         if to == from {
             return Ok(());
         }
+        if let Some(parent) = to.parent() {
+            let attr = backend.attr_at(&file.cred, &*root, &parent, Wait::Allowed)?;
+            self.server.table.check_enter(attr.id)?;
+        }
         if file.is_directory() && is_below(&to, &from) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }

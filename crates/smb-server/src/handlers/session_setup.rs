@@ -220,14 +220,14 @@ fn end_previous(conn: &Rc<Inner>, previous_id: u64, user: &User) {
     }
 }
 
-/// Ends a session and closes its opens where that may wait.
+/// Ends a session. What is durable waits for its client (3.3.7.1); the other opens are closed where that may wait.
 pub(crate) fn end_session(conn: &Inner, session: &Arc<Session>) {
     if session.ended.load(Relaxed) {
         return;
     }
     conn.server.remove_session(session.id);
     conn.state.borrow_mut().waiting.session_ended(session.id);
-    let opens = session.end();
+    let opens = conn.server.keep_durable(session.end(), &session.user().name, &conn.shard.executor);
     if !opens.is_empty() {
         let server = Arc::clone(&conn.server);
         conn.shard.executor.run(Box::new(move || close_all(&server, opens)));
@@ -246,7 +246,7 @@ pub(crate) fn close_all(server: &Server, opens: Vec<Arc<Open>>) {
     }
 }
 
-/// LOGOFF.
+/// LOGOFF. What is durable stays, as if the connection were lost (3.3.5.6).
 pub(crate) fn logoff(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
     check_four(&request.message)?;
     let session = Arc::clone(request.session()?);

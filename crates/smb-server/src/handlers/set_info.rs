@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use coherence::Change;
 use smb_wire::NtStatus;
 use smb_wire::codec::Put;
 use smb_wire::fscc::{
@@ -13,9 +14,11 @@ use smb_wire::smb2::{InfoType, SetInfoRequest};
 use vfs::{SetAttr, SetTime, VfsResult};
 
 use super::close::DeleteBy;
+use super::create::tell_directory;
 use super::rename;
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
+use crate::grants;
 use crate::meta::{local_time, read_dos, store_dos};
 use crate::open::{FileOpen, Open};
 use crate::reply::ReplyWriter;
@@ -32,12 +35,47 @@ pub(crate) async fn set_info(request: &mut Request<'_>, out: &mut ReplyWriter) -
     let open = request.open(asked.handle)?;
     let file = open.file()?;
     match InfoType::from_u8(asked.info_type) {
-        Some(InfoType::File) => set_file(request, &open, file, FileInfoClass(asked.class), asked.input).await?,
+        Some(InfoType::File) => {
+            let class = FileInfoClass(asked.class);
+            if let Some(change) = change_of(&open, class, asked.input) {
+                grants::ask(request, out, &file.claim, change).await?;
+            }
+            let before = path_before(request, file, class);
+            set_file(request, &open, file, class, asked.input).await?;
+            if let Some(before) = before {
+                tell_directory(request, out, &file.share, &open.tree, &before, file.parent).await?;
+                if let Ok(after) = file.path() {
+                    tell_directory(request, out, &file.share, &open.tree, &after, file.parent).await?;
+                }
+            }
+        }
         Some(InfoType::FileSystem | InfoType::Security | InfoType::Quota) => return Err(NtStatus::NOT_SUPPORTED.into()),
         None => return Err(NtStatus::INVALID_PARAMETER.into()),
     }
     out.put_u16(2); // the response has nothing but its size (2.2.40)
     Ok(NtStatus::SUCCESS)
+}
+
+/// Where the file is before its names change, if anybody caches a directory.
+fn path_before(request: &Request<'_>, file: &FileOpen, class: FileInfoClass) -> Option<vfs::Path> {
+    let names = [FileInfoClass::RENAME, FileInfoClass::RENAME_EX, FileInfoClass::LINK, FileInfoClass::LINK_EX];
+    let watched = names.contains(&class) && request.conn.server.router.has_directory_leases();
+    if watched { file.path().ok() } else { None }
+}
+
+/// What the holders of caching grants are to be asked about first; nothing where it will be refused anyway.
+fn change_of(open: &Open, class: FileInfoClass, input: &[u8]) -> Option<Change> {
+    let (change, right) = match class {
+        FileInfoClass::END_OF_FILE | FileInfoClass::ALLOCATION => (Change::Write, AccessMask::FILE_WRITE_DATA),
+        FileInfoClass::DISPOSITION | FileInfoClass::DISPOSITION_EX if input.first().is_some_and(|b| b & 1 != 0) => {
+            (Change::Delete, AccessMask::DELETE)
+        }
+        FileInfoClass::RENAME | FileInfoClass::RENAME_EX => (Change::Rename, AccessMask::DELETE),
+        FileInfoClass::LINK | FileInfoClass::LINK_EX => (Change::Rename, open.granted),
+        FileInfoClass::BASIC => (Change::Attributes, AccessMask::FILE_WRITE_ATTRIBUTES),
+        _ => return None,
+    };
+    open.granted.intersects(right).then_some(change)
 }
 
 async fn set_file(

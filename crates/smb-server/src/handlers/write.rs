@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use coherence::Change;
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, NotifyFilter};
 use smb_wire::smb2::{CreateOptions, WriteRequest, WriteResponse};
@@ -10,6 +11,7 @@ use vfs::{FileKind, Frame, Sync, Wait};
 
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
+use crate::grants;
 use crate::open::{FileOpen, Object, Open};
 use crate::reply::ReplyWriter;
 use crate::{Clock, PathCounters};
@@ -40,6 +42,7 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         Object::File(file) => file,
     };
     let offset = check(&open, file, &asked)?;
+    grants::ask(request, out, &file.claim, Change::Write).await?;
     let through = asked.flags & WRITE_THROUGH != 0 || file.options.contains(CreateOptions::WRITE_THROUGH);
     let data_range = asked.data_offset..asked.data_offset + asked.data.len();
     if asked.data.is_empty() {
@@ -62,6 +65,9 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
     if file.share.watchers.any() && !asked.data.is_empty() {
         tell_written(file, offset + asked.data.len() as u64);
     }
+    file.modified.store(true, Relaxed);
+    // Whoever was let cache meanwhile may have read what was there before.
+    grants::ask(request, out, &file.claim, Change::Write).await?;
     PathCounters::bump(&request.conn.shard.counters.write_bytes, asked.data.len() as u64);
     open.moved_to(offset + asked.data.len() as u64);
     WriteResponse { count_bytes: asked.data.len() as u32 }.put(out);

@@ -4,8 +4,10 @@
 
 mod close;
 mod create;
+mod durable;
 mod header;
 mod ioctl;
+mod lease;
 mod lock;
 mod negotiate;
 mod query;
@@ -21,8 +23,13 @@ pub use create::{
     LEASE_TAG, MAXIMAL_ACCESS_TAG, POSIX_TAG, QUERY_ON_DISK_ID_TAG, RawContext, SECURITY_TAG, ShareAccess,
     TIMEWARP_TAG, put_contexts,
 };
+pub use durable::{
+    DURABLE_PERSISTENT, DurableV2Reconnect, DurableV2Request, DurableV2Response, app_instance_id,
+    check_durable_request, durable_reconnect_handle, resiliency_timeout_ms,
+};
 pub use header::{Command, Flags, HEADER_BYTES, Header, ProtocolId, set_next_command};
 pub use ioctl::{IoctlRequest, IoctlResponse, ValidateNegotiate, fsctl};
+pub use lease::{LeaseAck, LeaseBreak, LeaseContext, LeaseFlags, LeaseV2, oplock};
 pub use lock::{LockElement, LockFlags, LockRequest};
 pub use negotiate::{
     Capabilities, Dialect, NegotiateContext, NegotiateRequest, NegotiateResponse, PREAUTH_SHA512, SecurityMode,

@@ -1,31 +1,35 @@
 //! CREATE (MS-SMB2 3.3.5.9): what is asked is checked ([`plan`]), the object is found or made ([`find`]), the table of
-//! claims is asked, and the open is entered in the session.
+//! claims is asked ([`admit`]), the open is entered in the session and answered ([`respond`]); or an open that was lost
+//! is found again ([`durable`]).
 
+mod admit;
+mod durable;
 mod find;
 mod plan;
+mod respond;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use coherence::{AccessKinds, OpenClaim, OpenRequest};
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
 use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter};
-use smb_wire::smb2::{
-    CreateContexts, CreateOptions, CreateRequest, CreateResponse, FileHandle, MAXIMAL_ACCESS_TAG, QUERY_ON_DISK_ID_TAG,
-    RawContext,
-};
-use vfs::{SetAttr, Wait};
+use smb_wire::smb2::{CreateContexts, CreateRequest, CreateResponse, FileHandle};
+use vfs::SetAttr;
 
-use self::find::{Found, Halt, find_or_make};
+pub(crate) use self::admit::tell_directory;
+use self::admit::{Admitted, admit};
+use self::find::Found;
 use self::plan::Plan;
 pub use self::plan::to_path;
 use crate::Share;
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
-use crate::meta::{Meta, store_dos};
+use crate::grants::Wanted;
+use crate::meta::store_dos;
 use crate::open::{FileOpen, Object, Open};
 use crate::reply::ReplyWriter;
+use crate::router::Address;
 use crate::session::Session;
 use crate::tree::{Target, Tree};
 
@@ -54,83 +58,56 @@ pub(crate) async fn create(request: &mut Request<'_>, out: &mut ReplyWriter) -> 
 }
 
 async fn open_file(
-    request: &Request<'_>,
-    session: &Session,
+    request: &mut Request<'_>,
+    session: &Arc<Session>,
     tree: &Arc<Tree>,
     share: &Arc<Share>,
     asked: &CreateRequest<'_>,
     out: &mut ReplyWriter,
 ) -> Result<FileHandle, Failure> {
-    let plan = Arc::new(Plan::check(share, tree, asked)?);
-    let found = match find_or_make(share, tree, &plan, Wait::Never) {
-        Err(Halt::WouldBlock) => {
-            let (share, tree, plan) = (Arc::clone(share), Arc::clone(tree), Arc::clone(&plan));
-            let job = move || find_or_make(&share, &tree, &plan, Wait::Allowed);
-            request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?
+    let negotiated = request.conn.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
+    let durable = durable::Asked::of(asked, negotiated.dialect)?;
+    let wanted = Wanted::of(asked, &negotiated)?;
+    let creating = match &durable {
+        durable::Asked::Back(_) | durable::Asked::BackV2(_) => {
+            return durable::reconnect(request, (session, tree), asked, durable, out);
         }
-        result => result,
+        durable::Asked::V2(v2) => match durable::begin(request, &negotiated, session, v2)? {
+            Ok(creating) => Some(creating),
+            Err(open) => return durable::replay(request, asked, &wanted, &open, out),
+        },
+        _ => None,
     };
-    let found = match found {
-        Err(Halt::Link) => return Err(stopped(request, tree, share, plan).await?),
-        found => found.map_err(Halt::into_failure)?,
-    };
-    let claim = claim(request, &plan, &found)?;
+    let plan = Arc::new(Plan::check(share, tree, asked)?);
+    let app_instance = durable::take_over(request, &negotiated, asked)?;
+    let persistent = request.conn.server.next_persistent_id();
+    let admitted = admit(request, out, (share, tree), &plan, &wanted, persistent).await?;
+    let caching = admitted.caching();
+    let Admitted { found, opened, route, wanted } = admitted;
     let action = prepare(request, tree, &plan, &found).await?;
     let name = found.path.last().map(vfs::Name::as_bytes).unwrap_or_default();
-    let file = FileOpen::new(
-        Arc::clone(share),
-        Arc::clone(&found.node),
-        tree.cred.clone(),
-        claim,
-        plan.options,
-        name,
-        found.link.clone(),
-    );
+    let (node, cred, link) = (Arc::clone(&found.node), tree.cred.clone(), found.link.clone());
+    let mut file = FileOpen::new(Arc::clone(share), node, cred, opened.claim, plan.options, name, link);
+    let durability = durable.grant(&caching).filter(|_| !file.is_directory());
+    file.route = route;
+    file.parent = wanted.parent();
+    file.client = negotiated.client_guid;
+    file.app_instance = app_instance;
+    file.action = action;
+    file.durability = durability.unwrap_or_default().into();
     if found.created {
         file.tell_name(NotifyAction::Added, &found.path);
     } else if plan.overwrites() {
         file.tell_changed(NotifyFilter::ATTRIBUTES | NotifyFilter::SIZE | NotifyFilter::LAST_WRITE);
     }
-    let meta = Meta::of(&*file.node, file.is_hidden())?.on(&file.share);
-    let handle = enter(request, session, tree, found.granted, Object::File(file))?;
-    respond(asked, &found, &meta, share, handle, action, out);
-    Ok(handle)
-}
-
-/// What to answer where a link leads nowhere.
-async fn stopped(
-    request: &Request<'_>,
-    tree: &Arc<Tree>,
-    share: &Arc<Share>,
-    plan: Arc<Plan>,
-) -> Result<Failure, Failure> {
-    let dialect = request.conn.negotiated().map_or(smb_wire::smb2::Dialect::V2_0_2, |n| n.dialect);
-    let (tree, share) = (Arc::clone(tree), Arc::clone(share));
-    let job = move || crate::links::stopped(&share, &tree.cred, &plan.path, dialect);
-    let stopped = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
-    Ok(stopped.unwrap_or_else(|| NtStatus::OBJECT_NAME_NOT_FOUND.into()))
-}
-
-/// Asks the table of claims. Nobody holds a grant that would have to be broken first, so the answer never waits.
-fn claim(request: &Request<'_>, plan: &Plan, found: &Found) -> Result<OpenClaim, Failure> {
-    let server = &request.conn.server;
-    let now = coherence::Instant(server.env.clock.monotonic_ms());
-    let mut wanted = OpenRequest::new(found.node.id(), access_kinds(found.granted), plan.share);
-    wanted.delete_on_close = plan.options.contains(CreateOptions::DELETE_ON_CLOSE);
-    wanted.overwrite = plan.overwrites() && !found.created;
-    match server.table.open(now, &wanted)?.done() {
-        Some(opened) => Ok(opened.claim),
-        None => Err(NtStatus::SHARING_VIOLATION.into()),
+    let file = Arc::new(file);
+    let open = enter(request, session, tree, persistent, found.granted, Object::File(Arc::clone(&file)))?;
+    if let Some(creating) = creating {
+        creating.made(&open);
     }
-}
-
-/// What share modes count an open as (MS-FSA 2.1.5.1.2.2).
-fn access_kinds(granted: AccessMask) -> AccessKinds {
-    let mut kinds = AccessKinds::empty();
-    kinds.set(AccessKinds::READ, granted.intersects(AccessMask::FILE_READ_DATA | AccessMask::FILE_EXECUTE));
-    kinds.set(AccessKinds::WRITE, granted.intersects(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_APPEND_DATA));
-    kinds.set(AccessKinds::DELETE, granted.contains(AccessMask::DELETE));
-    kinds
+    let maximal = found.maximal.unwrap_or(found.granted);
+    respond::Answer { asked, wanted: &wanted, action, maximal, caching, durability }.put(&open, &file, out)?;
+    Ok(open.handle)
 }
 
 /// What is left to do to the object once the claim is granted: cut an overwritten file, set space aside.
@@ -172,17 +149,17 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
     Ok(action)
 }
 
-/// Enters the open in the session; where session or tree connect have ended meanwhile it is closed again at once, since
-/// nobody could close it later.
+/// Enters the open in the session; from now on its client can be told things. Where session or tree connect have ended
+/// meanwhile it is closed again at once, since nobody could close it later.
 fn enter(
     request: &Request<'_>,
-    session: &Session,
+    session: &Arc<Session>,
     tree: &Arc<Tree>,
+    persistent: u64,
     granted: AccessMask,
     object: Object,
-) -> Result<FileHandle, NtStatus> {
+) -> Result<Arc<Open>, NtStatus> {
     let server = &request.conn.server;
-    let persistent = server.next_persistent_id();
     let mut made = None;
     let mut opens = session.opens.lock();
     let volatile = opens.insert_with(|volatile| {
@@ -197,7 +174,10 @@ fn enter(
     } else if session.tree(tree.id).is_none() {
         NtStatus::NETWORK_NAME_DELETED
     } else {
-        return Ok(FileHandle { persistent, volatile });
+        drop(opens);
+        let open = made.ok_or(NtStatus::INTERNAL_ERROR)?;
+        connect(request, session, tree, &open);
+        return Ok(open);
     };
     opens.remove(volatile);
     drop(opens);
@@ -206,46 +186,24 @@ fn enter(
     Err(status)
 }
 
-fn respond(
-    asked: &CreateRequest<'_>,
-    found: &Found,
-    meta: &Meta,
-    share: &Share,
-    handle: FileHandle,
-    action: u32,
-    out: &mut ReplyWriter,
-) {
-    let mut maximal = [0; 8];
-    let mut on_disk = [0; 32];
-    let mut contexts = Vec::new();
-    if asked.contexts.get(MAXIMAL_ACCESS_TAG).is_some() {
-        // QueryStatus 0, then the rights (2.2.14.2.5).
-        maximal[4..].copy_from_slice(&found.maximal.unwrap_or(found.granted).bits().to_le_bytes());
-        contexts.push(RawContext { name: MAXIMAL_ACCESS_TAG, data: &maximal });
+/// Says where the open's client is reached.
+fn connect(request: &Request<'_>, session: &Arc<Session>, tree: &Tree, open: &Open) {
+    if let Object::File(file) = &open.object
+        && let Some(route) = &file.route
+    {
+        route.connected(Address {
+            mailbox: Arc::clone(&request.conn.mailbox),
+            session: Arc::downgrade(session),
+            handle: open.handle,
+            seal: tree.encrypt,
+        });
     }
-    if asked.contexts.get(QUERY_ON_DISK_ID_TAG).is_some() {
-        on_disk[..8].copy_from_slice(&meta.attr.id.ino.to_le_bytes());
-        on_disk[8..16].copy_from_slice(&u64::from(share.volume_serial).to_le_bytes());
-        contexts.push(RawContext { name: QUERY_ON_DISK_ID_TAG, data: &on_disk });
-    }
-    CreateResponse {
-        oplock_level: 0,
-        flags: 0,
-        action,
-        times: meta.times(),
-        allocation_bytes: meta.allocation_bytes(),
-        end_of_file: meta.end_of_file(),
-        file_attributes: meta.attributes.bits(),
-        handle,
-        contexts: CreateContexts::default(),
-    }
-    .put(&contexts, out);
 }
 
 /// Opens a named pipe of IPC$ (3.3.5.9: srvsvc and wkssvc are all there is).
 fn open_pipe(
     request: &Request<'_>,
-    session: &Session,
+    session: &Arc<Session>,
     tree: &Arc<Tree>,
     asked: &CreateRequest<'_>,
     out: &mut ReplyWriter,
@@ -255,7 +213,9 @@ fn open_pipe(
     let interface = super::ioctl::interface(request.conn, &session.user(), name);
     let pipe = RpcPipe::new(name, interface.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
     let granted = AccessMask::from_bits_retain(asked.desired_access).map_generic() & AccessMask::FILE_ALL;
-    let handle = enter(request, session, tree, granted, Object::Pipe(parking_lot::Mutex::new(pipe)))?;
+    let persistent = request.conn.server.next_persistent_id();
+    let object = Object::Pipe(parking_lot::Mutex::new(pipe));
+    let handle = enter(request, session, tree, persistent, granted, object)?.handle;
     CreateResponse {
         oplock_level: 0,
         flags: 0,

@@ -44,6 +44,7 @@ pub(crate) async fn ioctl(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
             put(&asked, FileHandle::PREVIOUS, &[], out);
             Ok(NtStatus::SUCCESS)
         }
+        fsctl::LMR_REQUEST_RESILIENCY => super::resilient::request_resiliency(request, &asked, out),
         fsctl::DFS_GET_REFERRALS | fsctl::DFS_GET_REFERRALS_EX => Err(NtStatus::FS_DRIVER_REQUIRED.into()),
         fsctl::QUERY_NETWORK_INTERFACE_INFO => Err(NtStatus::NOT_SUPPORTED.into()),
         fsctl::SRV_REQUEST_RESUME_KEY => copy::resume_key(request, &asked, out),

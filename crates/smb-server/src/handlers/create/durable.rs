@@ -1,0 +1,236 @@
+//! The create contexts of durable handles (MS-SMB2 3.3.5.9.6, .7, .10, .12, .13): which of them a CREATE has, the way
+//! back to an open whose connection was lost, and a CREATE that is told again.
+
+use std::sync::Arc;
+
+use coherence::{Caching, GrantState};
+use smb_wire::NtStatus;
+use smb_wire::smb2::{
+    APP_INSTANCE_TAG, CreateRequest, DURABLE_RECONNECT_TAG, DURABLE_REQUEST_TAG, DURABLE_V2_RECONNECT_TAG,
+    DURABLE_V2_REQUEST_TAG, Dialect, DurableV2Reconnect, DurableV2Request, FileHandle, Flags, app_instance_id,
+    check_durable_request, durable_reconnect_handle,
+};
+
+use super::plan::to_path;
+use super::respond::Answer;
+use super::{OPENED, enter};
+use crate::dispatch::Request;
+use crate::durable::{Creating, Disconnected, Durability, Known};
+use crate::failure::Failure;
+use crate::grants::{LeaseName, Wanted};
+use crate::handlers::negotiate::Negotiated;
+use crate::open::{FileOpen, Object, Open};
+use crate::reply::ReplyWriter;
+use crate::server::Server;
+use crate::session::Session;
+use crate::tree::Tree;
+
+/// What a CREATE wants of durability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// Nothing.
+    Nothing,
+    /// `DHnQ`.
+    V1,
+    /// `DH2Q`.
+    V2(DurableV2Request),
+    /// `DHnC`.
+    Back(FileHandle),
+    /// `DH2C`.
+    BackV2(DurableV2Reconnect),
+}
+
+impl Asked {
+    /// Reads the contexts; version 2 exists from 3.0 on. Combinations that contradict one another are refused.
+    pub fn of(asked: &CreateRequest<'_>, dialect: Dialect) -> Result<Self, Failure> {
+        let context = |tag: &[u8], exists: bool| asked.contexts.get(tag).filter(|_| exists);
+        let v1 = context(DURABLE_REQUEST_TAG, true);
+        let back = context(DURABLE_RECONNECT_TAG, true);
+        let v2 = context(DURABLE_V2_REQUEST_TAG, dialect.is_3());
+        let back_v2 = context(DURABLE_V2_RECONNECT_TAG, dialect.is_3());
+        match (v1, back, v2, back_v2) {
+            (None, None, None, None) => Ok(Self::Nothing),
+            (Some(data), None, None, None) => {
+                check_durable_request(data)?;
+                Ok(Self::V1)
+            }
+            (_, Some(data), None, None) => Ok(Self::Back(durable_reconnect_handle(data)?)),
+            (None, None, Some(data), None) => Ok(Self::V2(DurableV2Request::decode(data)?)),
+            (None, None, None, Some(data)) => Ok(Self::BackV2(DurableV2Reconnect::decode(data)?)),
+            _ => Err(NtStatus::INVALID_PARAMETER.into()),
+        }
+    }
+
+    /// What is granted to an open of a file that may be cached as `state` says: only an open that the client may cache
+    /// itself can outlive its connection.
+    pub fn grant(&self, state: &GrantState) -> Option<Durability> {
+        if !state.caching.contains(Caching::HANDLE) {
+            return None;
+        }
+        match self {
+            Self::V1 => Some(Durability::v1()),
+            // No share keeps opens over a restart, so that none is persistent (3.3.5.9.10).
+            Self::V2(v2) => Some(Durability::v2(v2.create_guid, v2.timeout_ms)),
+            _ => None,
+        }
+    }
+}
+
+/// Marks a CREATE with a guid as under way; `Err` with the open it made before, if it is told again.
+pub fn begin(
+    request: &Request<'_>,
+    negotiated: &Negotiated,
+    session: &Session,
+    v2: &DurableV2Request,
+) -> Result<Result<Creating, Arc<Open>>, Failure> {
+    let durables = &request.conn.server.durables;
+    let replayed = request.header.flags.contains(Flags::REPLAY);
+    match durables.create(negotiated.client_guid, v2.create_guid) {
+        Ok(creating) => Ok(Ok(creating)),
+        Err(_) if !replayed => Err(NtStatus::DUPLICATE_OBJECTID.into()),
+        Err(Known::Pending) => Err(NtStatus::FILE_NOT_AVAILABLE.into()),
+        Err(Known::Open(open)) => {
+            // A replay is of the session that made the open.
+            let own = session.open(open.handle.volatile).is_some_and(|own| Arc::ptr_eq(&own, &open));
+            if own { Ok(Err(open)) } else { Err(NtStatus::DUPLICATE_OBJECTID.into()) }
+        }
+    }
+}
+
+/// Answers a CREATE that is told again as it was answered (3.3.5.9.10).
+pub fn replay(
+    request: &Request<'_>,
+    asked: &CreateRequest<'_>,
+    wanted: &Wanted,
+    open: &Open,
+    out: &mut ReplyWriter,
+) -> Result<FileHandle, Failure> {
+    let file = open.file()?;
+    if lease_of(file) != wanted.lease.map(|(name, _)| name) {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    let mut caching = caching(&request.conn.server, file);
+    if wanted.lease.is_none() {
+        // The level asked for this time is answered; what is held stays as it is.
+        caching.caching &= wanted.caching;
+    }
+    let durable = caching.caching.contains(Caching::HANDLE);
+    let durability = Some(*file.durability.lock()).filter(|_| durable);
+    Answer { asked, wanted, action: file.action, maximal: open.granted, caching, durability }.put(open, file, out)?;
+    Ok(open.handle)
+}
+
+/// Gives a client back the open whose connection it lost.
+pub fn reconnect(
+    request: &Request<'_>,
+    (session, tree): (&Arc<Session>, &Arc<Tree>),
+    asked: &CreateRequest<'_>,
+    back: Asked,
+    out: &mut ReplyWriter,
+) -> Result<FileHandle, Failure> {
+    let negotiated = request.conn.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
+    let wanted = Wanted::lease(asked, &negotiated)?;
+    let server = &request.conn.server;
+    let (handle, guid) = match back {
+        Asked::Back(handle) => (handle, None),
+        Asked::BackV2(v2) => (v2.handle, Some(v2.create_guid)),
+        _ => return Err(NtStatus::INVALID_PARAMETER.into()),
+    };
+    let claim =
+        Claim { session, tree, asked, guid, lease: wanted.lease.map(|(name, _)| name), negotiated: &negotiated };
+    let check = |lost: &Disconnected| -> Result<(), NtStatus> {
+        claim.check(lost)?;
+        // From here on it can be told again; what comes before it is connected is kept.
+        if let Some(route) = lost.file().and_then(|f| f.route.as_ref()) {
+            route.reopening();
+        }
+        Ok(())
+    };
+    let lost = server.durables.take(handle.persistent, check).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)??;
+    let file = Arc::clone(lost.file().ok_or(NtStatus::INTERNAL_ERROR)?);
+    let object = Object::File(Arc::clone(&file));
+    let open = enter(request, session, tree, handle.persistent, lost.open.granted, object)?;
+    if let Some(guid) = file.durability.lock().create_guid() {
+        server.durables.remade(file.client, guid, &open);
+    }
+    Answer {
+        asked,
+        wanted: &wanted,
+        action: OPENED,
+        maximal: open.granted,
+        caching: caching(server, &file),
+        durability: None,
+    }
+    .put(&open, &file, out)?;
+    Ok(open.handle)
+}
+
+/// Closes opens of the same application instance that another client left behind: a virtual machine has moved
+/// (3.3.5.9.13).
+pub fn take_over(
+    request: &Request<'_>,
+    negotiated: &Negotiated,
+    asked: &CreateRequest<'_>,
+) -> Result<Option<[u8; 16]>, Failure> {
+    let Some(data) = asked.contexts.get(APP_INSTANCE_TAG).filter(|_| negotiated.dialect.is_3()) else {
+        return Ok(None);
+    };
+    let instance = app_instance_id(data)?;
+    let server = &request.conn.server;
+    let same = |file: &FileOpen| file.app_instance == Some(instance) && file.client != negotiated.client_guid;
+    for lost in server.durables.take_where(|lost| lost.file().is_some_and(|file| same(file))) {
+        server.close_disconnected(lost);
+    }
+    server.close_opens(&request.conn.shard.executor, |open| open.file().is_ok_and(same));
+    Ok(Some(instance))
+}
+
+fn caching(server: &Server, file: &FileOpen) -> GrantState {
+    server.table.grant_state(file.claim.file(), &file.claim.holder()).unwrap_or_default()
+}
+
+fn lease_of(file: &FileOpen) -> Option<LeaseName> {
+    file.route.as_ref().and_then(|route| route.lease())
+}
+
+/// A client's claim to an open it lost.
+struct Claim<'a> {
+    session: &'a Session,
+    tree: &'a Tree,
+    asked: &'a CreateRequest<'a>,
+    guid: Option<[u8; 16]>,
+    lease: Option<LeaseName>,
+    negotiated: &'a Negotiated,
+}
+
+impl Claim<'_> {
+    /// 3.3.5.9.7 and 3.3.5.9.12, in their order.
+    fn check(&self, lost: &Disconnected) -> Result<(), NtStatus> {
+        let file = lost.file().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+        let durability = *file.durability.lock();
+        // An open of version 1 has no guid; version 1 of the reconnect does not ask for one.
+        let same_guid = self.guid.is_none_or(|guid| durability.create_guid().unwrap_or_default() == guid);
+        if !same_guid
+            || (lease_of(file).is_some() && file.client != self.negotiated.client_guid)
+            || lease_of(file) != self.lease
+            || !self.tree.share().is_some_and(|share| Arc::ptr_eq(share, &file.share))
+        {
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
+        if self.lease.is_some() && !self.is_named(file) {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        if !lost.user.eq_ignore_ascii_case(&self.session.user().name) {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        Ok(())
+    }
+
+    /// Whether the CREATE names the file as it is called now.
+    fn is_named(&self, file: &FileOpen) -> bool {
+        let Ok(wire) = smb_wire::name::parse_path(self.asked.name) else { return false };
+        let Ok(asked) = to_path(&file.share, &wire.path) else { return false };
+        let fold = |path: &vfs::Path| String::from_utf8_lossy(path.as_bytes()).to_lowercase();
+        file.path().is_ok_and(|path| fold(&path) == fold(&asked))
+    }
+}
