@@ -1,65 +1,102 @@
-//! Where the parts meet: the SMB server's connections on the transport's shards, the system's clock and its randomness.
+//! Where the crates meet: an SMB connection becomes a machine of the transport, a plan becomes the SMB server's settings,
+//! and the clock, the randomness and the threads it needs are the real ones. `serve` owns the result. This is the only
+//! module of the binary that knows a protocol server.
 
 use std::sync::Arc;
 use std::task::Context;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use smb_server::{Clock, Connection, Env, PathCounters, Shard};
-use transport::{Accepted, Framing, Machine, MachineFactory, ShardEnv};
-use vfs::{Frame, Reply, Timestamp};
+use arc_swap::ArcSwap;
+use auth::{AcceptorConfig, Identity};
+use smb_server::{
+    Access, Clock, Config, Connection, Encryption, Env, NamePatterns, PathCounters, PathTotals, Server, Shard, Share,
+    ShareOptions,
+};
+use transport::{Accepted, Framing, Machine, MachineFactory, Pipes, ShardEnv, Workers};
+use vfs::{Backend, Capabilities, Cred, Executor, Frame, PipePool, Reply, Timestamp};
 
-/// The system's clocks.
-struct SystemClock {
-    started: Instant,
+use crate::config;
+use crate::failure::Failure;
+use crate::identities::Identities;
+use crate::plan::{Plan, PlannedShare};
+use crate::volumes::Volumes;
+
+/// Longest NetBIOS name (MS-NBTE 2.2.1).
+const MAX_NETBIOS_CHARS: usize = 15;
+
+/// The SMB server and what it was made of.
+pub struct Smb {
+    server: Arc<Server>,
+    identities: Arc<ArcSwap<Identities>>,
+    volumes: Volumes,
+    counters: Arc<[Arc<PathCounters>]>,
+    cores: usize,
 }
 
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        // A clock before 1970 is set wrong; clients then see 1970.
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp { secs: since.as_secs() as i64, nanos: since.subsec_nanos() }
+impl Smb {
+    /// A server of what `plan` says, for `shards` threads on `cores` cores.
+    pub fn new(plan: &Plan, shards: usize, cores: usize) -> Result<Self, Failure> {
+        let volumes = Volumes::default().for_shares(&plan.shares)?;
+        let identities = Arc::new(ArcSwap::new(Arc::clone(&plan.identities)));
+        let asked = Arc::clone(&identities);
+        let lookup = Arc::new(move |name: &str| asked.load().of_login(name).map(cred));
+        let server = Server::new(settings(plan, &volumes)?, Arc::clone(&plan.users) as _, lookup, env()?);
+        let counters = (0..shards.max(1)).map(|_| Arc::default()).collect();
+        Ok(Self { server, identities, volumes, counters, cores })
     }
 
-    fn monotonic_ms(&self) -> u64 {
-        self.started.elapsed().as_millis() as u64
+    /// Makes a connection's machine on its shard.
+    pub fn factory(&self) -> MachineFactory {
+        let (server, counters, cores) = (Arc::clone(&self.server), Arc::clone(&self.counters), self.cores);
+        Arc::new(move |accepted: Accepted, env: &ShardEnv| {
+            // One set for each shard: the transport numbers them from 0 and was started with as many.
+            let counters = counters.get(env.shard).map(Arc::clone).unwrap_or_default();
+            let shard = shard(env, counters, cores);
+            Box::new(SmbMachine(Connection::new(Arc::clone(&server), shard, accepted.peer, accepted.local)))
+        })
+    }
+
+    /// Takes up another plan. On an error, the old one stays.
+    pub fn reload(&mut self, plan: &Plan) -> Result<(), Failure> {
+        let volumes = self.volumes.for_shares(&plan.shares)?;
+        let settings = settings(plan, &volumes)?;
+        self.identities.store(Arc::clone(&plan.identities));
+        self.server.reload(settings, Arc::clone(&plan.users) as _);
+        self.volumes = volumes;
+        Ok(())
+    }
+
+    /// Whether requests run with the rights of the user who is logged in.
+    pub fn switches_users(&self) -> bool {
+        self.volumes.any().is_some_and(|v| v.capabilities().contains(Capabilities::IDENTITY))
+    }
+
+    /// The counts of all shards, summed.
+    pub fn totals(&self) -> PathTotals {
+        let mut totals = PathTotals::default();
+        self.counters.iter().for_each(|counters| totals.add(counters));
+        totals
+    }
+
+    /// Sessions logged in now.
+    pub fn sessions(&self) -> usize {
+        self.server.session_count()
+    }
+
+    /// Files open now.
+    pub fn opens(&self) -> usize {
+        self.server.open_count()
     }
 }
 
-/// The server's view of the system.
-pub fn system_env() -> Env {
-    Env {
-        clock: Arc::new(SystemClock { started: Instant::now() }),
-        random: Arc::new(|bytes| {
-            // Without randomness nothing is safe; the kernel's does not fail once it is seeded.
-            getrandom::fill(bytes).expect("the system's random number generator");
-        }),
-    }
-}
-
-/// Makes SMB connections of `server`, each counting into its shard's set of `counters`.
-pub fn smb_connections(server: Arc<smb_server::Server>, counters: Vec<Arc<PathCounters>>) -> MachineFactory {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    Arc::new(move |accepted: Accepted, env: &ShardEnv| {
-        let workers = env.workers.clone();
-        let busy = env.workers.clone();
-        let shard = Shard {
-            pool: env.pool.clone(),
-            pipes: Some(Arc::clone(&env.pipes) as _),
-            executor: Arc::new(workers),
-            idle_cores: Arc::new(move || (cores - 1).saturating_sub(busy.pending())),
-            counters: counters.get(env.shard).cloned().unwrap_or_default(),
-        };
-        Box::new(SmbMachine(Connection::new(Arc::clone(&server), shard, accepted.peer, accepted.local)))
-    })
-}
-
+/// An SMB connection as the transport drives it.
 struct SmbMachine(Connection);
 
 impl Machine for SmbMachine {
     fn framing(&self, prefix: &[u8]) -> Framing {
         match self.0.framing(prefix) {
-            Ok(None) => Framing::Unknown,
             Ok(Some((len_bytes, payload_at))) => Framing::Known { len_bytes, payload_at },
+            Ok(None) => Framing::Unknown,
             Err(why) => Framing::Refuse(why),
         }
     }
@@ -80,6 +117,10 @@ impl Machine for SmbMachine {
         self.0.is_ready()
     }
 
+    fn stalled(&self) -> bool {
+        self.0.is_stalled()
+    }
+
     fn busy(&self) -> bool {
         self.0.is_busy()
     }
@@ -95,4 +136,138 @@ impl Machine for SmbMachine {
     fn closed(&mut self, why: &str) {
         self.0.closed(why);
     }
+}
+
+fn shard(env: &ShardEnv, counters: Arc<PathCounters>, cores: usize) -> Shard {
+    let pipes: Arc<Pipes> = Arc::clone(&env.pipes);
+    let workers: Workers = env.workers.clone();
+    let executor: Arc<dyn Executor> = Arc::new(workers.clone());
+    Shard {
+        pool: env.pool.clone(),
+        pipes: Some(pipes as Arc<dyn PipePool>),
+        executor,
+        // This thread has one core; every job that is queued or running has another.
+        idle_cores: Arc::new(move || cores.saturating_sub(1 + workers.pending())),
+        counters,
+    }
+}
+
+fn env() -> Result<Env, Failure> {
+    // Found out now rather than in the middle of a login.
+    getrandom::fill(&mut [0; 1]).map_err(|error| Failure::system(format!("no randomness: {error}")))?;
+    let random = Arc::new(|bytes: &mut [u8]| {
+        if let Err(error) = getrandom::fill(bytes) {
+            // Going on with bytes somebody could guess would open every session.
+            tracing::error!(%error, "the system has no randomness any more");
+            std::process::abort();
+        }
+    });
+    Ok(Env { clock: Arc::new(SystemClock(Instant::now())), random })
+}
+
+/// The machine's clocks.
+struct SystemClock(Instant);
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp { secs: since.as_secs() as i64, nanos: since.subsec_nanos() }
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.0.elapsed().as_millis() as u64
+    }
+}
+
+fn settings(plan: &Plan, volumes: &Volumes) -> Result<Config, Failure> {
+    let config::Config { server, limits, data_path, .. } = &plan.config;
+    let name = server.name.clone().unwrap_or_else(machine_name);
+    Ok(Config {
+        shares: plan.shares.iter().map(|share| entry(share, volumes)).collect::<Result<_, _>>()?,
+        min_dialect: server.min_dialect,
+        max_dialect: server.max_dialect,
+        signing_required: server.signing_required,
+        encryption: match server.encryption {
+            config::Encryption::Off => Encryption::Off,
+            config::Encryption::Offered => Encryption::Offered,
+            config::Encryption::Required => Encryption::Required,
+        },
+        ciphers: server.ciphers.clone(),
+        signing_algorithms: server.signing_algorithms.clone(),
+        max_read_bytes: limits.max_read_bytes,
+        max_write_bytes: limits.max_write_bytes,
+        max_transact_bytes: limits.max_transact_bytes,
+        max_credits: limits.credits,
+        max_sessions: limits.sessions_per_connection,
+        max_trees: limits.trees_per_session,
+        max_opens: limits.opens_per_session,
+        page_read_bytes: data_path.page_read_bytes,
+        worker_write_bytes: data_path.worker_write_bytes,
+        ntlm: ntlm(&name, server),
+        server_name: name,
+    })
+}
+
+fn ntlm(name: &str, server: &config::Server) -> AcceptorConfig {
+    let netbios_name = netbios(name);
+    AcceptorConfig {
+        netbios_domain: server.workgroup.as_deref().map_or_else(|| netbios_name.clone(), netbios),
+        netbios_name,
+        dns_name: name.to_lowercase(),
+        dns_domain: String::new(),
+        allow_ntlmv1: server.ntlmv1,
+        allow_guest: server.guest,
+        allow_anonymous: false,
+    }
+}
+
+fn netbios(name: &str) -> String {
+    name.to_uppercase().chars().take(MAX_NETBIOS_CHARS).collect()
+}
+
+/// The machine's name without its domain.
+fn machine_name() -> String {
+    let system = rustix::system::uname();
+    let name = system.nodename().to_string_lossy();
+    match name.split('.').next() {
+        Some(first) if !first.is_empty() => first.to_owned(),
+        _ => "longshore".to_owned(),
+    }
+}
+
+fn entry(share: &PlannedShare, volumes: &Volumes) -> Result<(String, Arc<Share>), Failure> {
+    let name = &share.settings.name;
+    let volume = volumes.get(name).ok_or_else(|| Failure::system(format!("share {name} is not open")))?;
+    let backend = Arc::clone(volume) as Arc<dyn Backend>;
+    Ok((name.to_lowercase(), Arc::new(Share::new(name.as_str(), backend, options(share)?))))
+}
+
+fn options(share: &PlannedShare) -> Result<ShareOptions, Failure> {
+    let settings = &share.settings;
+    let patterns = |list: &[String]| {
+        let wrong = |pattern| Failure::usage(format!("share {}: `{pattern}` is no pattern", settings.name));
+        NamePatterns::new(list.iter().map(String::as_str)).map_err(wrong)
+    };
+    Ok(ShareOptions {
+        comment: settings.comment.clone(),
+        read_only: settings.read_only,
+        hidden: settings.hidden,
+        encryption_required: settings.encryption_required,
+        case_sensitive: settings.case_sensitive,
+        access: Access {
+            users: settings.users.clone(),
+            read_only_users: settings.read_only_users.clone(),
+            writers: settings.writers.clone(),
+        },
+        force_identity: share.force.clone().map(cred),
+        create_mask: settings.create_mask,
+        directory_mask: settings.directory_mask,
+        veto: patterns(&settings.veto)?,
+        hide: patterns(&settings.hide)?,
+        hide_dot_files: settings.hide_dot_files,
+    })
+}
+
+fn cred(identity: Identity) -> Cred {
+    Cred { uid: identity.uid, gid: identity.gid, groups: identity.groups.into() }
 }

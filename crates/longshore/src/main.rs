@@ -1,2 +1,47 @@
-//! The binary.
-fn main() {}
+//! The `longshore` command: reads the command line, does what it says, and turns what went wrong into one line and an
+//! exit code (2 for a mistake in the command line or the configuration, 1 for everything else). No protocol is known
+//! here; `assembly` joins the crates that know them.
+#![forbid(unsafe_code)]
+
+mod assembly;
+mod cli;
+mod config;
+mod failure;
+mod hints;
+mod identities;
+mod listen;
+mod logging;
+mod password;
+mod plan;
+mod serve;
+mod status;
+mod user_command;
+mod volumes;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nobody may be listening any more; the exit code still tells.
+            let mut out = std::io::stderr().lock();
+            failure.lines().for_each(|line| drop(writeln!(out, "longshore: {line}")));
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Serve(arguments) => serve::serve(&arguments),
+        Command::User(arguments) => user_command::run(&arguments),
+        Command::Check(arguments) => plan::check(&arguments),
+    }
+}

@@ -29,6 +29,9 @@ const MAX_GREETING_BYTES: usize = 64 << 10;
 const MAX_OVERHEAD_BYTES: usize = 64 << 10;
 /// Requests of one connection that may be parked at a time. Each is bounded by its credits; this bounds what they hold.
 const MAX_PARKED: usize = 1024;
+/// Bytes of replies that may be queued or under way before requests are held back. One request is always let through,
+/// however large its reply.
+const MOST_REPLY_BYTES: usize = 1 << 20;
 /// Where a WRITE's data begin in a frame: prefix, header, fixed part.
 const WRITE_PAYLOAD_AT: usize = PREFIX_BYTES + 64 + 48;
 
@@ -38,6 +41,8 @@ type Parked = Pin<Box<dyn Future<Output = ()>>>;
 pub struct Connection {
     inner: Rc<Inner>,
     parked: FuturesUnordered<Parked>,
+    /// Frames taken in whose turn comes when replies have left.
+    held_back: VecDeque<(Frame, bool)>,
     waker: Waker,
 }
 
@@ -49,6 +54,8 @@ pub(crate) struct Inner {
     pub local: SocketAddr,
     pub state: RefCell<State>,
     replies: RefCell<VecDeque<Reply>>,
+    /// Bytes of the replies queued and of the room that requests under way have taken.
+    reply_bytes: Cell<usize>,
     finished: Cell<Option<&'static str>>,
 }
 
@@ -84,9 +91,15 @@ impl Connection {
             local,
             state: RefCell::new(state),
             replies: RefCell::default(),
+            reply_bytes: Cell::new(0),
             finished: Cell::new(None),
         };
-        Self { inner: Rc::new(inner), parked: FuturesUnordered::new(), waker: Waker::noop().clone() }
+        Self {
+            inner: Rc::new(inner),
+            parked: FuturesUnordered::new(),
+            held_back: VecDeque::new(),
+            waker: Waker::noop().clone(),
+        }
     }
 
     /// How long the frame is that begins with `prefix`, prefix included, and where a large payload in it would begin;
@@ -114,6 +127,20 @@ impl Connection {
 
     /// Takes one complete frame. `more_behind`: further requests are waiting already.
     pub fn receive(&mut self, frame: Frame, more_behind: bool) {
+        if self.held_back.is_empty() && self.has_room() {
+            self.begin(frame, more_behind);
+        } else {
+            self.held_back.push_back((frame, more_behind));
+        }
+    }
+
+    /// Replies are made only as fast as they leave: a client that asks for more than it reads is not buffered for, and
+    /// one that reads gets its replies from memory that is still in the cache.
+    fn has_room(&self) -> bool {
+        self.inner.reply_bytes.get() < MOST_REPLY_BYTES && self.parked.len() < MAX_PARKED
+    }
+
+    fn begin(&mut self, frame: Frame, more_behind: bool) {
         if self.inner.finished.get().is_some() {
             return;
         }
@@ -135,22 +162,34 @@ impl Connection {
             self.waker = cx.waker().clone();
         }
         while let Poll::Ready(Some(())) = self.parked.poll_next_unpin(cx) {}
+        while self.has_room()
+            && let Some((frame, more_behind)) = self.held_back.pop_front()
+        {
+            self.begin(frame, more_behind);
+        }
     }
 
     /// The next frame to send.
     pub fn next_reply(&mut self) -> Option<Reply> {
-        self.inner.replies.borrow_mut().pop_front()
+        let reply = self.inner.replies.borrow_mut().pop_front()?;
+        self.inner.reply_bytes.update(|bytes| bytes - reply.len_bytes());
+        Some(reply)
+    }
+
+    /// Whether it holds back requests until replies have left.
+    pub fn is_stalled(&self) -> bool {
+        !self.held_back.is_empty() && self.has_room()
     }
 
     /// Whether it takes further requests now.
     pub fn is_ready(&self) -> bool {
-        self.parked.len() < MAX_PARKED && self.inner.finished.get().is_none()
+        self.held_back.is_empty() && self.has_room() && self.inner.finished.get().is_none()
     }
 
     /// Whether requests are parked whose replies are owed. Those that wait for something that may never happen do not
     /// count.
     pub fn is_busy(&self) -> bool {
-        self.parked.len() > self.inner.state.borrow().waiting.len()
+        !self.held_back.is_empty() || self.parked.len() > self.inner.state.borrow().waiting.len()
     }
 
     /// Whether the connection is to end once its replies are sent, and why.
@@ -166,6 +205,7 @@ impl Connection {
     /// The connection is over: its sessions end and their opens are closed.
     pub fn closed(&mut self, why: &str) {
         self.parked.clear();
+        self.held_back.clear();
         let channels: Vec<_> = self.inner.state.borrow_mut().channels.drain().map(|(_, c)| c).collect();
         for channel in channels {
             tracing::info!(peer = %self.inner.peer, user = %channel.session.user().name, why, "session ended");
@@ -174,10 +214,29 @@ impl Connection {
     }
 }
 
+/// Room taken for a reply that is being made.
+pub(crate) struct Reserved {
+    conn: Rc<Inner>,
+    bytes: usize,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.conn.reply_bytes.update(|held| held - self.bytes);
+    }
+}
+
 impl Inner {
     /// Queues a reply.
     pub fn send(&self, reply: Reply) {
+        self.reply_bytes.update(|bytes| bytes + reply.len_bytes());
         self.replies.borrow_mut().push_back(reply);
+    }
+
+    /// Counts the room a request takes for its reply until the guard is dropped.
+    pub fn reserve(self: &Rc<Self>, bytes: usize) -> Reserved {
+        self.reply_bytes.update(|held| held + bytes);
+        Reserved { conn: Rc::clone(self), bytes }
     }
 
     /// Ends the connection once what is queued is sent: the peer broke a rule for which the specification has no status.

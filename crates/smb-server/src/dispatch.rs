@@ -101,7 +101,9 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         Vec::new()
     };
     let mut index = 0;
-    let mut out = ReplyWriter::new(&conn.shard.pool, handlers::reply_room(&frame).unwrap_or(SMALL_REPLY_BYTES));
+    let room = handlers::reply_room(&frame).unwrap_or(SMALL_REPLY_BYTES);
+    let _reserved = conn.reserve(room);
+    let mut out = ReplyWriter::new(&conn.shard.pool, room);
     let mut chain = Chain::default();
     let mut seal = arrival.sealed_by.clone();
     let mut at = 0;

@@ -72,6 +72,9 @@ impl Driver {
             if let Some(why) = self.ended() {
                 return Poll::Ready(why);
             }
+            if self.machine.stalled() && self.outbox.queued_bytes() < self.shared.limits.queued_reply_bytes {
+                continue;
+            }
             if !self.wants_requests() {
                 return Poll::Pending;
             }
@@ -102,10 +105,15 @@ impl Driver {
     /// Takes the ready replies and puts on the socket what it takes; when that is not all, the task is woken once it
     /// takes more.
     fn send(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while let Some(reply) = self.machine.next_reply() {
-            self.outbox.push(reply);
-        }
-        while self.outbox.queued_bytes() > 0 {
+        loop {
+            while self.outbox.queued_bytes() < self.shared.limits.queued_reply_bytes
+                && let Some(reply) = self.machine.next_reply()
+            {
+                self.outbox.push(reply);
+            }
+            if self.outbox.queued_bytes() == 0 {
+                return Ok(());
+            }
             let Poll::Ready(ready) = self.stream.poll_write_ready(cx) else { return Ok(()) };
             ready?;
             let flushed = self.stream.try_io(Interest::WRITABLE, || {
@@ -119,7 +127,6 @@ impl Driver {
                 _ => {}
             }
         }
-        Ok(())
     }
 
     /// A peer that does not take its replies is not read from.

@@ -32,11 +32,15 @@ pub trait Machine {
     /// Lets parked requests go on; called whenever the task was woken.
     fn poll(&mut self, cx: &mut Context<'_>);
 
-    /// The next frame to send, in the order in which they are to leave.
+    /// The next frame to send, in the order in which they are to leave. The driver takes no more than the socket and its
+    /// own bound have room for; the machine bounds what it keeps.
     fn next_reply(&mut self) -> Option<Reply>;
 
     /// Whether it takes further requests now. While not, the driver reads nothing, so that the peer's window closes.
     fn ready(&self) -> bool;
+
+    /// Whether it holds back requests it has taken until replies have left; it goes on with them in `poll`.
+    fn stalled(&self) -> bool;
 
     /// Whether requests are parked whose replies are owed.
     fn busy(&self) -> bool;

@@ -165,7 +165,7 @@ mod tests {
         let (mut near, far) = pair();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[9; 100_000]).unwrap();
-        let pool = Pipes::new(1 << 20, 4);
+        let pool = Pipes::new(1 << 20, 128);
         let mut outbox = Outbox::default();
         let counters = Counters::default();
         let mut expected = Vec::new();

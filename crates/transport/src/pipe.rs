@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
@@ -16,7 +17,9 @@ pub struct Pipes(Arc<Shared>);
 struct Shared {
     idle: Mutex<Vec<Ends>>,
     pipe_bytes: usize,
-    keep: usize,
+    most: usize,
+    /// Pipes there are, idle or not.
+    made: AtomicUsize,
 }
 
 struct Ends {
@@ -25,9 +28,9 @@ struct Ends {
 }
 
 impl Pipes {
-    /// A pool of pipes of `pipe_bytes` each that keeps up to `keep` idle ones.
-    pub fn new(pipe_bytes: usize, keep: usize) -> Self {
-        Self(Arc::new(Shared { idle: Mutex::new(Vec::new()), pipe_bytes, keep }))
+    /// A pool of at most `most` pipes of `pipe_bytes` each, made as they are needed. Each takes two descriptors.
+    pub fn new(pipe_bytes: usize, most: usize) -> Self {
+        Self(Arc::new(Shared { idle: Mutex::new(Vec::new()), pipe_bytes, most, made: AtomicUsize::new(0) }))
     }
 }
 
@@ -40,9 +43,21 @@ impl PipePool for Pipes {
         let kept = self.0.idle.lock().pop();
         let ends = match kept {
             Some(ends) => ends,
-            None => make(self.0.pipe_bytes).ok()?,
+            None => self.0.make()?,
         };
         Some(Box::new(Pipe { ends: Some(ends), len: 0, spoilt: false, pool: Arc::clone(&self.0) }))
+    }
+}
+
+impl Shared {
+    fn make(&self) -> Option<Ends> {
+        if self.made.fetch_add(1, Relaxed) < self.most
+            && let Ok(ends) = make(self.pipe_bytes)
+        {
+            return Some(ends);
+        }
+        self.made.fetch_sub(1, Relaxed);
+        None
     }
 }
 
@@ -105,10 +120,10 @@ impl Drop for Pipe {
     fn drop(&mut self) {
         let Some(ends) = self.ends.take() else { return };
         if self.len == 0 && !self.spoilt {
-            let mut idle = self.pool.idle.lock();
-            if idle.len() < self.pool.keep {
-                idle.push(ends);
-            }
+            self.pool.idle.lock().push(ends);
+        } else {
+            drop(ends);
+            self.pool.made.fetch_sub(1, Relaxed);
         }
     }
 }
@@ -159,5 +174,9 @@ mod tests {
         drop(pipe);
         assert_eq!(pool.0.idle.lock().len(), 0);
         assert!(pool.pipe(1 << 16).is_none(), "unaligned, it would not fit");
+        let held = (pool.pipe(4096), pool.pipe(4096));
+        assert!(held.0.is_some() && held.1.is_some() && pool.pipe(4096).is_none(), "no more than allowed");
+        drop(held);
+        assert!(pool.pipe(4096).is_some());
     }
 }

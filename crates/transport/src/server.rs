@@ -37,7 +37,7 @@ impl Default for Limits {
             connections: 20_000,
             connections_per_peer: 20_000,
             handshake: Duration::from_secs(30),
-            queued_reply_bytes: 16 << 20,
+            queued_reply_bytes: 4 << 20,
             pool_bytes_per_shard: 64 << 20,
         }
     }
@@ -49,6 +49,11 @@ pub struct ListenOptions {
     /// TCP congestion control of accepted connections; `None` leaves the system's default.
     pub congestion: Option<String>,
 }
+
+/// Pages one pipe of the page path holds: the most that an ordinary user's pipe may (pipe-max-size).
+const PIPE_BYTES: usize = 1 << 20;
+/// Replies by the page path that one shard can have under way.
+const PIPES_PER_SHARD: usize = 64;
 
 /// What a machine gets from its shard.
 #[derive(Clone)]
@@ -109,7 +114,7 @@ impl Server {
     /// Starts `shards` threads and a worker pool of at most `workers`.
     pub fn start(shards: usize, workers: usize, limits: Limits) -> io::Result<Self> {
         let workers = Workers::new(workers);
-        let pipes = Arc::new(Pipes::new(1 << 20, 16 * shards.max(1)));
+        let pipes = Arc::new(Pipes::new(PIPE_BYTES, PIPES_PER_SHARD * shards.max(1)));
         let shared = Arc::new(Shared { limits, stopping: AtomicBool::new(false), stop: tokio::sync::Notify::new() });
         let shards = (0..shards.max(1))
             .map(|index| {

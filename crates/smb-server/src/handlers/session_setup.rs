@@ -200,7 +200,9 @@ fn identify(server: &Server, who: Authenticated) -> User {
     let (guest, anonymous) = (who.kind == LoginKind::Guest, who.kind == LoginKind::Anonymous);
     let known = if anonymous || guest { None } else { (server.identities)(&who.name) };
     let cred = known.unwrap_or_else(|| Cred { uid: NOBODY, gid: NOBODY, groups: Arc::from([]) });
-    User { name: who.name, cred, guest, anonymous }
+    // A guest may have claimed any name: it must not meet the names that shares list.
+    let name = if guest { "guest".to_owned() } else { who.name };
+    User { name, cred, guest, anonymous }
 }
 
 /// The client lost a connection and says so: its old session ends, if it was the same user's (3.3.5.5.3).

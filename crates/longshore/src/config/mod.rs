@@ -1,0 +1,283 @@
+//! The configuration file: its sections as types, with the defaults a server without a file has. `plan` reads it and
+//! merges the command line into it. Nothing here looks at the system: a file can be read anywhere.
+
+mod sections;
+mod table;
+mod units;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use smb_wire::crypto::{Cipher, SigningAlgorithm};
+use smb_wire::smb2::Dialect;
+
+pub use table::Problem;
+pub use units::{Listener, is_share_name, parse_listener};
+
+/// A whole configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Config {
+    /// `[server]`.
+    pub server: Server,
+    /// `[limits]`.
+    pub limits: Limits,
+    /// `[log]`.
+    pub log: Log,
+    /// `[data-path]`.
+    pub data_path: DataPath,
+    /// `[share.NAME]`, by name.
+    pub shares: Vec<Share>,
+    /// Where each key that was set stands, by section and key.
+    pub lines: Lines,
+}
+
+/// Line numbers by section and key.
+pub type Lines = HashMap<(String, String), usize>;
+
+/// `[server]`: who the server is and how it protects its connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Its name; the machine's where there is none.
+    pub name: Option<String>,
+    /// The workgroup or domain it says it belongs to; its own name where there is none.
+    pub workgroup: Option<String>,
+    /// Where it listens; nowhere when empty.
+    pub smb: Vec<SocketAddr>,
+    /// The user database; a place that depends on who runs the server where there is none.
+    pub users: Option<PathBuf>,
+    /// Oldest dialect spoken.
+    pub min_dialect: Dialect,
+    /// Newest dialect spoken.
+    pub max_dialect: Dialect,
+    /// Whether clients must sign.
+    pub signing_required: bool,
+    /// Signing algorithms for 3.1.1, most preferred first.
+    pub signing_algorithms: Vec<SigningAlgorithm>,
+    /// Whether messages are encrypted.
+    pub encryption: Encryption,
+    /// Ciphers, most preferred first.
+    pub ciphers: Vec<Cipher>,
+    /// Whether unknown users are let in as guests.
+    pub guest: bool,
+    /// Whether NTLMv1 responses are looked at.
+    pub ntlmv1: bool,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            name: None,
+            workgroup: None,
+            smb: vec![SocketAddr::from(([127, 0, 0, 1], units::UNPRIVILEGED_PORT))],
+            users: None,
+            min_dialect: Dialect::V2_0_2,
+            max_dialect: Dialect::V3_1_1,
+            signing_required: false,
+            signing_algorithms: vec![
+                SigningAlgorithm::AesGmac,
+                SigningAlgorithm::AesCmac,
+                SigningAlgorithm::HmacSha256,
+            ],
+            encryption: Encryption::Offered,
+            ciphers: vec![Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Aes128Ccm, Cipher::Aes256Ccm],
+            guest: false,
+            ntlmv1: false,
+        }
+    }
+}
+
+/// Whether messages are encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encryption {
+    /// Never.
+    Off,
+    /// Where the client or a share asks for it.
+    Offered,
+    /// Always.
+    Required,
+}
+
+/// `[limits]`: what one client, or all, can take of the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections in all.
+    pub connections: usize,
+    /// Connections from one address.
+    pub connections_per_address: usize,
+    /// Sessions on one connection.
+    pub sessions_per_connection: usize,
+    /// Tree connects of one session.
+    pub trees_per_session: usize,
+    /// Opens of one session.
+    pub opens_per_session: usize,
+    /// Credits a connection can have outstanding.
+    pub credits: u16,
+    /// Seconds a connection may take to log in.
+    pub handshake_seconds: u64,
+    /// Seconds a stop waits for replies in flight.
+    pub stop_seconds: u64,
+    /// Bytes of replies queued for a client that does not read.
+    pub queued_reply_bytes: usize,
+    /// Idle buffer memory of each shard in bytes.
+    pub buffer_pool_bytes: usize,
+    /// Largest READ in bytes.
+    pub max_read_bytes: u32,
+    /// Largest WRITE in bytes.
+    pub max_write_bytes: u32,
+    /// Largest other transfer in bytes.
+    pub max_transact_bytes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 20_000,
+            connections_per_address: 20_000,
+            sessions_per_connection: 64,
+            trees_per_session: 1024,
+            opens_per_session: 65_536,
+            credits: 8192,
+            handshake_seconds: 30,
+            stop_seconds: 10,
+            queued_reply_bytes: 16 << 20,
+            buffer_pool_bytes: 64 << 20,
+            max_read_bytes: 8 << 20,
+            max_write_bytes: 8 << 20,
+            max_transact_bytes: 1 << 20,
+        }
+    }
+}
+
+/// `[log]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// A level, or filters by module.
+    pub level: String,
+    /// For whom.
+    pub format: LogFormat,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { level: "info".into(), format: LogFormat::Human }
+    }
+}
+
+/// For whom logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    Human,
+    /// One JSON object a line
+    Json,
+}
+
+/// `[data-path]`: thresholds and threads. What is best depends on the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataPath {
+    /// READs of at least this many bytes move file pages instead of copying; `None` copies always.
+    pub page_read_bytes: Option<u32>,
+    /// WRITEs of at least this many bytes may run beside the connection's thread.
+    pub worker_write_bytes: u32,
+    /// Threads that own connections; one for each core where there is none.
+    pub shards: Option<u16>,
+    /// Most threads for work that may wait.
+    pub workers: Option<u16>,
+    /// TCP congestion control of accepted connections; the system's where there is none.
+    pub congestion_control: Option<String>,
+}
+
+impl Default for DataPath {
+    fn default() -> Self {
+        Self {
+            page_read_bytes: Some(32 << 10),
+            worker_write_bytes: 256 << 10,
+            shards: None,
+            workers: None,
+            congestion_control: Some("cubic".into()),
+        }
+    }
+}
+
+/// `[share.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// Its name.
+    pub name: String,
+    /// The directory.
+    pub path: PathBuf,
+    /// Shown to people who browse.
+    pub comment: String,
+    /// Nothing can be changed through it.
+    pub read_only: bool,
+    /// Not shown to people who browse.
+    pub hidden: bool,
+    /// Users and `@groups` let in; empty for every user.
+    pub users: Vec<String>,
+    /// Users and `@groups` let in, but not to write.
+    pub read_only_users: Vec<String>,
+    /// If not empty: only these users and `@groups` may write.
+    pub writers: Vec<String>,
+    /// Everything is done as this user.
+    pub force_user: Option<String>,
+    /// Everything is done as this group.
+    pub force_group: Option<String>,
+    /// Permission bits a new file can have.
+    pub create_mask: u32,
+    /// Permission bits a new directory can have.
+    pub directory_mask: u32,
+    /// Names that do not exist for clients.
+    pub veto: Vec<String>,
+    /// Names shown as hidden.
+    pub hide: Vec<String>,
+    /// Whether names that begin with a dot are shown as hidden.
+    pub hide_dot_files: bool,
+    /// Names that differ in case are different names.
+    pub case_sensitive: bool,
+    /// Requests must be encrypted.
+    pub encryption_required: bool,
+    /// No device nodes are to be expected.
+    pub assume_no_devices: bool,
+}
+
+impl Share {
+    /// A share with the defaults.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.into(),
+            path: path.into(),
+            comment: String::new(),
+            read_only: false,
+            hidden: false,
+            users: Vec::new(),
+            read_only_users: Vec::new(),
+            writers: Vec::new(),
+            force_user: None,
+            force_group: None,
+            create_mask: 0o744,
+            directory_mask: 0o755,
+            veto: Vec::new(),
+            hide: Vec::new(),
+            hide_dot_files: true,
+            case_sensitive: false,
+            encryption_required: false,
+            assume_no_devices: false,
+        }
+    }
+}
+
+impl Config {
+    /// Reads a text. Relative paths in it are relative to `directory`. All that is wrong is told, not only the first.
+    pub fn parse(text: &str, directory: &Path) -> Result<Self, Vec<Problem>> {
+        sections::parse(text, directory)
+    }
+
+    /// The line on which `key` of `section` was set.
+    pub fn line(&self, section: &str, key: &str) -> Option<usize> {
+        self.lines.get(&(section.to_owned(), key.to_owned())).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! `longshore serve`: starts the shards, listens, says what is served, and then waits for signals until one ends it.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use transport::{Limits, ListenOptions, Server};
+
+use crate::assembly::Smb;
+use crate::cli::ServeArgs;
+use crate::config::{Config, LogFormat};
+use crate::failure::Failure;
+use crate::hints::Hints;
+use crate::listen::reachable;
+use crate::plan::{Plan, PlannedShare, RunUser};
+use crate::{logging, plan, status};
+
+/// Serves until a signal ends it.
+pub fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
+    let config = plan::configuration(arguments)?;
+    logging::start(&config.log)?;
+    status::raise_file_limit();
+    let mut run_user = None;
+    let plan = Plan::make(arguments, config, &mut run_user)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_signals)?;
+    let _inside = runtime.enter();
+    let mut signals = Signals::watch().map_err(no_signals)?;
+    let mut running = Running::start(plan)?;
+    running.announce(run_user.as_ref())?;
+    runtime.block_on(async {
+        running.until_told_to_stop(&mut signals, arguments, &mut run_user).await;
+        running.stop(&mut signals).await;
+    });
+    Ok(())
+}
+
+fn no_signals(error: io::Error) -> Failure {
+    Failure::system(format!("cannot watch for signals: {error}"))
+}
+
+/// What the process reacts to.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+    user: Signal,
+}
+
+enum Told {
+    Stop,
+    Reload,
+    Count,
+}
+
+impl Signals {
+    fn watch() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            user: signal(SignalKind::user_defined1())?,
+        })
+    }
+
+    async fn next(&mut self) -> Told {
+        tokio::select! {
+            _ = self.interrupt.recv() => Told::Stop,
+            _ = self.terminate.recv() => Told::Stop,
+            _ = self.hang_up.recv() => Told::Reload,
+            _ = self.user.recv() => Told::Count,
+        }
+    }
+}
+
+/// A server that has started.
+struct Running {
+    transport: Server,
+    smb: Smb,
+    plan: Plan,
+    addresses: Vec<std::net::SocketAddr>,
+    /// Standard output was a terminal at the start.
+    on_terminal: bool,
+}
+
+impl Running {
+    fn start(plan: Plan) -> Result<Self, Failure> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let path = &plan.config.data_path;
+        let shards = path.shards.map_or(cores, usize::from);
+        let workers = path.workers.map_or(32.max(4 * cores), usize::from);
+        let smb = Smb::new(&plan, shards, cores)?;
+        let transport = Server::start(shards, workers, limits(&plan.config))
+            .map_err(|error| Failure::system(format!("cannot start the server's threads: {error}")))?;
+        let options = ListenOptions { congestion: path.congestion_control.clone() };
+        let addresses = plan.listen.bind(|address| transport.listen(address, &options, smb.factory()))?;
+        Ok(Self { transport, smb, plan, addresses, on_terminal: io::stdout().is_terminal() })
+    }
+
+    /// Says what is served where, how to mount it, and, last, that it is ready.
+    fn announce(&self, run_user: Option<&RunUser>) -> Result<(), Failure> {
+        self.log_shares();
+        if run_user.is_some() || self.plan.shares.iter().any(|share| share.from_command_line) {
+            self.show_hints(run_user);
+        }
+        let names: Vec<_> = self.plan.shares.iter().map(|share| share.settings.name.as_str()).collect();
+        let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
+        let line = format!("serving {} over SMB 2/3, ready on {}", names.join(", "), addresses.join(", "));
+        match self.plan.config.log.format {
+            LogFormat::Human => status::say(&format!("longshore: {line}")),
+            LogFormat::Json => tracing::info!("{line}"),
+        }
+        status::ready();
+        Ok(())
+    }
+
+    fn log_shares(&self) {
+        for share in &self.plan.shares {
+            let settings = &share.settings;
+            tracing::info!(
+                path = %settings.path.display(),
+                access = access(share),
+                identity = self.identity(share),
+                "share {}", settings.name
+            );
+        }
+        if self.smb.switches_users() {
+            let nobodies: Vec<_> = self.plan.identities.unknown_to_the_system().collect();
+            if !nobodies.is_empty() && self.plan.shares.iter().any(|share| share.force.is_none()) {
+                tracing::warn!(users = nobodies.join(", "), "the system has no such users: they act as nobody");
+            }
+        } else if self.plan.shares.iter().any(|share| share.settings.force_user.is_some()) {
+            tracing::warn!("this process may not switch users: force_user has no effect");
+        }
+        tracing::info!(count = self.plan.users.users().count(), from = %self.plan.users_from, "users");
+    }
+
+    fn identity(&self, share: &PlannedShare) -> String {
+        match &share.force {
+            _ if !self.smb.switches_users() => "the user the server runs as".into(),
+            Some(identity) => format!("uid {}", identity.uid),
+            None => "the user logged in".into(),
+        }
+    }
+
+    fn show_hints(&self, run_user: Option<&RunUser>) {
+        let Some(address) = self.addresses.first() else { return };
+        let shares: Vec<_> = self.plan.shares.iter().map(|share| share.settings.name.as_str()).collect();
+        let first = self.plan.users.users().next().map(|user| user.name.as_str());
+        let user = run_user.map(|user| user.name.as_str()).or(first).unwrap_or_default();
+        let password = run_user.filter(|user| user.made_up).map(|user| user.password.as_str());
+        let hints = Hints { host: reachable(*address), port: address.port(), shares: &shares, user, password };
+        status::say(&hints.text());
+    }
+
+    async fn until_told_to_stop(
+        &mut self,
+        signals: &mut Signals,
+        arguments: &ServeArgs,
+        run_user: &mut Option<RunUser>,
+    ) {
+        loop {
+            match signals.next().await {
+                Told::Stop => return,
+                Told::Count => self.log_counts(),
+                // The terminal it was started from has been closed.
+                Told::Reload if self.on_terminal && !io::stdout().is_terminal() => return,
+                Told::Reload => {
+                    status::reloading();
+                    if let Err(failure) = self.reload(arguments, run_user) {
+                        failure.lines().for_each(|line| tracing::error!("not reloaded: {line}"));
+                    }
+                    status::ready();
+                }
+            }
+        }
+    }
+
+    /// Takes up the configuration and the users as they are now; on a mistake, everything stays as it was.
+    fn reload(&mut self, arguments: &ServeArgs, run_user: &mut Option<RunUser>) -> Result<(), Failure> {
+        let plan = Plan::make(arguments, plan::configuration(arguments)?, run_user)?;
+        self.smb.reload(&plan)?;
+        let (old, new) = (&self.plan.config, &plan.config);
+        if self.plan.listen != plan.listen || old.log != new.log || old.data_path != new.data_path {
+            tracing::warn!("changes to listeners, logs and the data path take effect when the server is started again");
+        }
+        if fixed_limits(old) != fixed_limits(new) {
+            tracing::warn!("changes to the limits of connections take effect when the server is started again");
+        }
+        self.plan = plan;
+        self.log_shares();
+        tracing::info!("reloaded; connections stay, tree connects made from now on see the new shares");
+        Ok(())
+    }
+
+    fn log_counts(&self) {
+        let (transport, smb) = (self.transport.totals(), self.smb.totals());
+        let counts: Vec<_> = transport.entries().chain(smb.entries()).map(|(k, v)| format!("{k}={v}")).collect();
+        let (connections, sessions, opens) = (self.transport.open_connections(), self.smb.sessions(), self.smb.opens());
+        tracing::info!(connections, sessions, opens, counts = counts.join(" "), "counters");
+    }
+
+    /// Lets requests in flight finish. A second signal ends the process as it is.
+    async fn stop(self, signals: &mut Signals) {
+        status::stopping();
+        self.log_counts();
+        let grace = Duration::from_secs(self.plan.config.limits.stop_seconds);
+        tracing::info!(connections = self.transport.open_connections(), "stopping; a second signal stops at once");
+        let (done, stopped) = oneshot::channel();
+        let transport = self.transport;
+        std::thread::spawn(move || {
+            transport.stop(grace);
+            let _ = done.send(());
+        });
+        tokio::pin!(stopped);
+        loop {
+            tokio::select! {
+                _ = &mut stopped => return tracing::info!("stopped"),
+                told = signals.next() => if matches!(told, Told::Stop) {
+                    tracing::warn!("stopped at once");
+                    std::process::exit(i32::from(FORCED));
+                },
+            }
+        }
+    }
+}
+
+/// The exit code of a server that was not given the time to end cleanly.
+const FORCED: u8 = 1;
+
+fn access(share: &PlannedShare) -> &'static str {
+    let settings = &share.settings;
+    let lists = [&settings.users, &settings.read_only_users, &settings.writers];
+    match (settings.read_only, lists.iter().all(|list| list.is_empty())) {
+        (true, true) => "read-only",
+        (true, false) => "read-only, by user",
+        (false, true) => "read and write",
+        (false, false) => "read and write, by user",
+    }
+}
+
+fn limits(config: &Config) -> Limits {
+    let limits = &config.limits;
+    Limits {
+        connections: limits.connections,
+        connections_per_peer: limits.connections_per_address,
+        handshake: Duration::from_secs(limits.handshake_seconds),
+        queued_reply_bytes: limits.queued_reply_bytes,
+        pool_bytes_per_shard: limits.buffer_pool_bytes,
+    }
+}
+
+/// The limits that a reload cannot change.
+fn fixed_limits(config: &Config) -> impl PartialEq {
+    let Limits { connections, connections_per_peer, handshake, queued_reply_bytes, pool_bytes_per_shard } =
+        limits(config);
+    (connections, connections_per_peer, handshake, queued_reply_bytes, pool_bytes_per_shard)
+}
