@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod config;
 mod connection;
 mod counters;

@@ -33,7 +33,8 @@ pub(crate) async fn set_info(request: &mut Request<'_>, out: &mut ReplyWriter) -
     let file = open.file()?;
     match InfoType::from_u8(asked.info_type) {
         Some(InfoType::File) => set_file(request, &open, file, FileInfoClass(asked.class), asked.input).await?,
-        Some(InfoType::FileSystem | InfoType::Security | InfoType::Quota) => return Err(NtStatus::NOT_SUPPORTED.into()),
+        Some(InfoType::Security) => super::security::set(request, &open, asked.additional, asked.input).await?,
+        Some(InfoType::FileSystem | InfoType::Quota) => return Err(NtStatus::NOT_SUPPORTED.into()),
         None => return Err(NtStatus::INVALID_PARAMETER.into()),
     }
     out.put_u16(2); // the response has nothing but its size (2.2.40)

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes};
+use smb_wire::security::{Control, SecurityDescriptor, SecurityInfo, inherited};
 use smb_wire::smb2::{CreateOptions, Disposition as Wanted};
-use vfs::{
-    Access, AccessMask as Bits, Attr, Capabilities, Disposition, FileId, FileKind, Node, OpenHow, Opened, Path,
-    VfsError, Wait, WantKind,
-};
+use vfs::{Access, Attr, Disposition, FileId, FileKind, Node, OpenHow, Opened, Path, VfsError, Wait, WantKind};
 
 use super::plan::Plan;
+use super::rights::{READS, Rights, WRITES, proven_by_opening};
 use crate::Share;
+use crate::acl;
 use crate::failure::{Failure, status_of};
 use crate::meta::{read_dos, store_dos};
 use crate::tree::Tree;
@@ -66,19 +66,6 @@ impl From<NtStatus> for Halt {
     }
 }
 
-const READS: AccessMask = AccessMask::FILE_READ_DATA.union(AccessMask::FILE_EXECUTE);
-const WRITES: AccessMask = AccessMask::FILE_WRITE_DATA.union(AccessMask::FILE_APPEND_DATA);
-/// Rights everybody who reaches an object has.
-const ALWAYS: AccessMask =
-    AccessMask::FILE_READ_ATTRIBUTES.union(AccessMask::READ_CONTROL).union(AccessMask::SYNCHRONIZE);
-/// Rights that come with being able to read, to write, or being the owner.
-const READER: AccessMask = READS.union(AccessMask::FILE_READ_EA);
-const WRITER: AccessMask = WRITES
-    .union(AccessMask::FILE_WRITE_EA)
-    .union(AccessMask::FILE_WRITE_ATTRIBUTES)
-    .union(AccessMask::FILE_DELETE_CHILD);
-const OWNER: AccessMask = AccessMask::WRITE_DAC.union(AccessMask::WRITE_OWNER).union(AccessMask::FILE_WRITE_ATTRIBUTES);
-
 /// Finds or makes the object.
 pub fn find_or_make(share: &Share, tree: &Tree, plan: &Plan, wait: Wait) -> Result<Found, Halt> {
     let search = Search { share, tree, plan, wait };
@@ -128,34 +115,39 @@ impl Search<'_> {
     }
 
     fn open(&self, path: &Path, follow: bool) -> Result<(Opened, AccessMask, Option<AccessMask>), Halt> {
-        let mut granted = self.plan.desired;
-        let mut maximal = None;
-        let proven = ALWAYS | READER | WRITER;
-        // Rights that opening for reading and writing does not prove must be asked for.
-        let needs_writer = granted.intersects(WRITER) && !granted.intersects(WRITES);
-        let needs_reader = granted.contains(AccessMask::FILE_READ_EA) && !granted.intersects(READS);
-        if self.plan.maximum_allowed
-            || self.plan.tell_maximal
-            || needs_writer
-            || needs_reader
-            || !proven.contains(granted)
-        {
-            let how = self.how(Access::empty(), follow);
-            let found = self.share.backend.open(&self.tree.cred, &*self.share.backend.root(), path, &how, self.wait)?;
-            let all = self.rights(&found, path)?;
-            if !all.contains(granted) {
-                return Err(NtStatus::ACCESS_DENIED.into());
+        let wanted = self.plan.desired;
+        if !self.plan.maximum_allowed && !self.plan.tell_maximal && proven_by_opening(wanted) {
+            let opened = self.open_for(path, follow, wanted, None)?;
+            // The kernel agrees; a stored descriptor must as well.
+            let (backend, cred) = (&*self.share.backend, &self.tree.cred);
+            let needed = if self.plan.overwrites() { wanted | AccessMask::FILE_WRITE_DATA } else { wanted };
+            if let Some(descriptor) = acl::stored(backend, &*opened.node)?
+                && !acl::rights(&descriptor, cred).contains(needed)
+            {
+                let all = self.rights().of(&opened, path)?;
+                if !all.contains(needed) {
+                    return Err(NtStatus::ACCESS_DENIED.into());
+                }
             }
-            if self.plan.maximum_allowed {
-                granted |= all;
-            }
-            maximal = Some(all);
-            if !self.data_access(granted, found.attr.kind).is_empty() {
-                return Ok((self.open_for(path, follow, granted, Some(found.attr.kind))?, granted, maximal));
-            }
-            return Ok((found, granted, maximal));
+            return Ok((opened, wanted, None));
         }
-        Ok((self.open_for(path, follow, granted, None)?, granted, maximal))
+        let how = self.how(Access::empty(), follow);
+        let found = self.share.backend.open(&self.tree.cred, &*self.share.backend.root(), path, &how, self.wait)?;
+        let all = self.rights().of(&found, path)?;
+        let privileged = if acl::is_admin(&self.tree.cred) { acl::PRIVILEGED } else { AccessMask::empty() };
+        let needed = if self.plan.overwrites() { wanted | AccessMask::FILE_WRITE_DATA } else { wanted };
+        if !(all | privileged).contains(needed) {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
+        let granted = if self.plan.maximum_allowed { wanted | all } else { wanted };
+        if self.data_access(granted, found.attr.kind).is_empty() {
+            return Ok((found, granted, Some(all)));
+        }
+        Ok((self.open_for(path, follow, granted, Some(found.attr.kind))?, granted, Some(all)))
+    }
+
+    fn rights(&self) -> Rights<'_> {
+        Rights { share: self.share, tree: self.tree, wait: self.wait }
     }
 
     fn open_for(&self, path: &Path, follow: bool, granted: AccessMask, kind: Option<FileKind>) -> Result<Opened, Halt> {
@@ -189,44 +181,6 @@ impl Search<'_> {
             WantKind::Any
         };
         OpenHow { access, disposition: Disposition::Open, kind, follow, mode: self.mode() }
-    }
-
-    /// All rights the user has on an object, within the tree connect's.
-    fn rights(&self, found: &Opened, path: &Path) -> Result<AccessMask, Halt> {
-        let cred = &self.tree.cred;
-        let bits = found.node.access(cred, Bits::READ | Bits::WRITE | Bits::EXECUTE)?;
-        let as_process = !self.share.backend.capabilities().contains(Capabilities::IDENTITY);
-        let mut rights = ALWAYS;
-        if bits.contains(Bits::READ) {
-            rights |= READER;
-        }
-        if bits.contains(Bits::EXECUTE) {
-            rights |= AccessMask::FILE_EXECUTE;
-        }
-        if bits.contains(Bits::WRITE) {
-            rights |= WRITER;
-        }
-        if as_process || cred.uid == 0 || cred.uid == found.attr.uid {
-            rights |= OWNER;
-        }
-        if path.is_here() || self.parent_is_writable(path)? {
-            rights |= AccessMask::DELETE;
-        }
-        Ok(rights & self.tree.maximal_access)
-    }
-
-    fn parent_is_writable(&self, path: &Path) -> Result<bool, Halt> {
-        let Some(parent) = path.parent() else { return Ok(false) };
-        let root = self.share.backend.root();
-        let how = OpenHow {
-            access: Access::empty(),
-            disposition: Disposition::Open,
-            kind: WantKind::Directory,
-            follow: true,
-            mode: 0,
-        };
-        let opened = self.share.backend.open(&self.tree.cred, &*root, &parent, &how, self.wait)?;
-        Ok(opened.node.access(&self.tree.cred, Bits::WRITE)?.contains(Bits::WRITE))
     }
 
     fn check_kind(&self, attr: &Attr) -> Result<(), NtStatus> {
@@ -305,8 +259,16 @@ impl Search<'_> {
             follow: false,
             mode: self.mode(),
         };
-        let root = self.share.backend.root();
-        let opened = match self.share.backend.open(&self.tree.cred, &*root, path, &how, self.wait) {
+        let (backend, cred) = (&*self.share.backend, &self.tree.cred);
+        let above = self.rights().parent_descriptor(path)?;
+        if let Some(above) = &above {
+            let needed =
+                if kind == WantKind::Directory { AccessMask::FILE_ADD_SUBDIRECTORY } else { AccessMask::FILE_ADD_FILE };
+            if !acl::rights(above, cred).contains(needed) {
+                return Err(NtStatus::ACCESS_DENIED.into());
+            }
+        }
+        let opened = match backend.open(cred, &*backend.root(), path, &how, self.wait) {
             // Somebody else was faster.
             Err(VfsError::Exists) if self.plan.disposition != Wanted::Create => return self.existing(path),
             result => result?,
@@ -314,10 +276,37 @@ impl Search<'_> {
         let mut attributes = self.plan.attributes;
         attributes.set(FileAttributes::ARCHIVE, kind == WantKind::File);
         attributes.set(FileAttributes::DIRECTORY, kind == WantKind::Directory);
-        store_dos(&*opened.node, &self.tree.cred, Some(attributes), None)?;
-        let all = self.tree.maximal_access;
+        store_dos(&*opened.node, cred, Some(attributes), None)?;
+        let mut all = self.tree.maximal_access;
+        if let Some(descriptor) = self.descriptor(above.as_ref(), kind == WantKind::Directory, &opened) {
+            acl::store(backend, &*opened.node, cred, &descriptor, self.plan.now)?;
+            all = self.rights().of(&opened, path)?;
+        }
         let granted = if self.plan.maximum_allowed { self.plan.desired | all } else { self.plan.desired };
         Ok(Found { node: opened.node, path: path.clone(), link: None, created: true, granted, maximal: Some(all) })
+    }
+
+    /// The descriptor a new object is stored with: the one that was sent, or what it inherits from a directory that has
+    /// one stored. Where neither is, POSIX permissions are all there is.
+    fn descriptor(
+        &self,
+        above: Option<&SecurityDescriptor>,
+        directory: bool,
+        made: &Opened,
+    ) -> Option<SecurityDescriptor> {
+        let token = acl::token(&self.tree.cred);
+        let inherited = above.map(|above| inherited(above, directory, &token));
+        let Some(sent) = &self.plan.security else { return inherited };
+        let mut descriptor = inherited.unwrap_or_else(|| acl::computed(&made.attr));
+        let mut parts = SecurityInfo::empty();
+        parts.set(SecurityInfo::DACL, sent.control.contains(Control::DACL_PRESENT));
+        parts.set(SecurityInfo::SACL, sent.control.contains(Control::SACL_PRESENT) && acl::is_admin(&self.tree.cred));
+        // A new object belongs to its maker, unless an administrator makes it for somebody.
+        let admin = acl::is_admin(&self.tree.cred);
+        parts.set(SecurityInfo::OWNER, sent.owner.is_some() && (admin || sent.owner.as_ref() == Some(&token.user)));
+        parts.set(SecurityInfo::GROUP, sent.group.as_ref().is_some_and(|group| admin || token.is(group)));
+        descriptor.change(sent, parts);
+        Some(descriptor)
     }
 
     fn mode(&self) -> u32 {

@@ -3,6 +3,7 @@
 
 mod find;
 mod plan;
+mod rights;
 
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ async fn open_file(
     asked: &CreateRequest<'_>,
     out: &mut ReplyWriter,
 ) -> Result<FileHandle, Failure> {
-    let plan = Arc::new(Plan::check(share, tree, asked)?);
+    let plan = Arc::new(Plan::check(share, tree, asked, request.conn.server.env.filetime())?);
     let found = match find_or_make(share, tree, &plan, Wait::Never) {
         Err(Halt::WouldBlock) => {
             let (share, tree, plan) = (Arc::clone(share), Arc::clone(tree), Arc::clone(&plan));

@@ -4,10 +4,12 @@ use coherence::ShareKinds;
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes};
 use smb_wire::name::{StreamKind, parse_path};
-use smb_wire::smb2::{ALLOCATION_TAG, CreateOptions, CreateRequest, Disposition, TIMEWARP_TAG};
+use smb_wire::security::SecurityDescriptor;
+use smb_wire::smb2::{ALLOCATION_TAG, CreateOptions, CreateRequest, Disposition, SECURITY_TAG, TIMEWARP_TAG};
 use vfs::{NameError, Path};
 
 use crate::Share;
+use crate::acl;
 use crate::tree::Tree;
 
 /// Bits of CreateOptions that no client may set.
@@ -40,11 +42,15 @@ pub struct Plan {
     pub attributes: FileAttributes,
     /// Space to set aside.
     pub allocation_bytes: Option<u64>,
+    /// The descriptor of a new object (`SecD`).
+    pub security: Option<SecurityDescriptor>,
+    /// When it was asked, as FILETIME.
+    pub now: u64,
 }
 
 impl Plan {
     /// Checks `asked`, in the order in which a client can tell.
-    pub fn check(share: &Share, tree: &Tree, asked: &CreateRequest<'_>) -> Result<Self, NtStatus> {
+    pub fn check(share: &Share, tree: &Tree, asked: &CreateRequest<'_>, now: u64) -> Result<Self, NtStatus> {
         if asked.impersonation > 3 {
             return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
         }
@@ -70,6 +76,8 @@ impl Plan {
             options,
             attributes: FileAttributes::from_bits_retain(asked.file_attributes),
             allocation_bytes: allocation(asked)?,
+            security: security(asked)?,
+            now,
         };
         plan.check_rights(tree)?;
         Ok(plan)
@@ -97,11 +105,11 @@ impl Plan {
         {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        // Reading the SACL needs a privilege nobody has here.
-        if self.desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
+        // Seeing and changing the SACL needs a privilege.
+        if self.desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) && !acl::is_admin(&tree.cred) {
             return Err(NtStatus::PRIVILEGE_NOT_HELD);
         }
-        if !tree.maximal_access.contains(self.desired) {
+        if !tree.maximal_access.contains(self.desired - AccessMask::ACCESS_SYSTEM_SECURITY) {
             return Err(NtStatus::ACCESS_DENIED);
         }
         if !tree.writable && (self.overwrites() || self.disposition == Disposition::Create) {
@@ -112,6 +120,10 @@ impl Plan {
 }
 
 fn check_fields(asked: &CreateRequest<'_>) -> Result<Disposition, NtStatus> {
+    // Waiting for the object alone is no use of it.
+    if asked.desired_access == AccessMask::SYNCHRONIZE.bits() {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
     if asked.desired_access == 0 || asked.desired_access & !VALID_ACCESS != 0 {
         return Err(NtStatus::ACCESS_DENIED);
     }
@@ -170,6 +182,16 @@ pub fn to_path(share: &Share, local: &[u8]) -> Result<Path, NtStatus> {
         return Err(NtStatus::OBJECT_PATH_NOT_FOUND);
     }
     Ok(path)
+}
+
+/// `SecD` (MS-SMB2 2.2.13.2.2).
+fn security(asked: &CreateRequest<'_>) -> Result<Option<SecurityDescriptor>, NtStatus> {
+    let decode = |data| SecurityDescriptor::decode(data).map_err(|_| NtStatus::INVALID_SECURITY_DESCR);
+    let descriptor = asked.contexts.get(SECURITY_TAG).map(decode).transpose()?;
+    if descriptor.as_ref().is_some_and(|d| !d.fits()) {
+        return Err(NtStatus::INVALID_ACL);
+    }
+    Ok(descriptor)
 }
 
 fn allocation(asked: &CreateRequest<'_>) -> Result<Option<u64>, NtStatus> {
