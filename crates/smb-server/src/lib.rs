@@ -13,6 +13,7 @@ mod connection;
 mod counters;
 mod credits;
 mod dispatch;
+mod ea;
 mod env;
 mod failure;
 mod handlers;
@@ -23,6 +24,7 @@ mod server;
 mod session;
 mod signing;
 mod slab;
+mod stream;
 mod tree;
 mod waiting;
 

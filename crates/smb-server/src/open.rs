@@ -12,6 +12,7 @@ use smb_wire::smb2::{CreateOptions, FileHandle};
 use vfs::{Cred, FileId, Name, Node, Path};
 
 use crate::Share;
+use crate::stream::StreamNode;
 use crate::tree::Tree;
 
 /// One open.
@@ -48,6 +49,8 @@ pub struct FileOpen {
     pub name: Mutex<Box<[u8]>>,
     /// The symbolic link it was opened through, if it was: that is what is renamed or deleted.
     pub link: Option<(Path, FileId)>,
+    /// Of a named stream: the stream.
+    pub stream: Option<StreamOpen>,
     /// How it was opened.
     pub options: CreateOptions,
     /// CurrentByteOffset, kept for clients that ask (FilePositionInformation).
@@ -58,6 +61,14 @@ pub struct FileOpen {
     pub listing: Mutex<Option<Listing>>,
     /// Set when the last write was slow: the next ones go to a worker.
     pub slow: AtomicBool,
+}
+
+/// What an open of a named stream has besides.
+pub struct StreamOpen {
+    /// The stream; the open's node is the same.
+    pub node: Arc<StreamNode>,
+    /// A claim on the file itself, so that it does not go while the stream is open.
+    pub base_claim: OpenClaim,
 }
 
 /// Where a directory listing stands (MS-SMB2 3.3.5.18).
@@ -91,6 +102,7 @@ impl FileOpen {
         options: CreateOptions,
         name: &[u8],
         link: Option<(Path, FileId)>,
+        stream: Option<StreamOpen>,
     ) -> Self {
         Self {
             share,
@@ -99,6 +111,7 @@ impl FileOpen {
             claim,
             name: Mutex::new(name.into()),
             link,
+            stream,
             options,
             position: AtomicU64::new(0),
             mode: AtomicU64::new(0),
@@ -117,11 +130,16 @@ impl FileOpen {
         self.node.kind() == vfs::FileKind::Directory
     }
 
+    /// The object in the directory: of a stream the file.
+    pub fn base(&self) -> &Arc<dyn Node> {
+        self.stream.as_ref().map_or(&self.node, |stream| stream.node.base())
+    }
+
     /// Where the object, or the link it was opened through, is now.
     pub fn path(&self) -> vfs::VfsResult<Path> {
         match &self.link {
             Some((path, _)) => Ok(path.clone()),
-            None => self.share.backend.path_of(&*self.node),
+            None => self.share.backend.path_of(&**self.base()),
         }
     }
 }

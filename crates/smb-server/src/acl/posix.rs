@@ -82,16 +82,20 @@ fn mode(descriptor: &SecurityDescriptor, uid: u32, gid: u32, now: &Attr) -> u32 
         granted(descriptor, &Token { user: user.clone(), group: group.clone(), sids })
     };
     let is_directory = now.kind == FileKind::Directory;
-    let (owner, group, other) = (bits(who(&[&user, &group])), bits(who(&[&group])), bits(who(&[])));
+    let bits = |own: &[&Sid]| bits(who(own), is_directory);
+    let (owner, group, other) = (bits(&[&user, &group]), bits(&[&group]), bits(&[]));
     // Whoever owns a directory must reach what is in it for the server to work there; nobody else is let in by that.
     let owner = if is_directory { owner | 0o3 } else { owner };
     (now.mode & 0o7000) | owner << 6 | group << 3 | other
 }
 
-/// The octal digit for some rights.
-fn bits(rights: AccessMask) -> u32 {
-    let bit = |right, bit| if rights.contains(right) { bit } else { 0 };
-    bit(AccessMask::FILE_READ_DATA, 4) | bit(AccessMask::FILE_WRITE_DATA, 2) | bit(AccessMask::FILE_EXECUTE, 1)
+/// The octal digit for some rights. Over SMB who may execute a file reads it, and who may append to it writes.
+fn bits(rights: AccessMask, directory: bool) -> u32 {
+    let bit = |right, bit| if rights.intersects(right) { bit } else { 0 };
+    let (read, write, execute) = (AccessMask::FILE_READ_DATA, AccessMask::FILE_WRITE_DATA, AccessMask::FILE_EXECUTE);
+    let (reads, writes) =
+        if directory { (read, write) } else { (read | execute, write | AccessMask::FILE_APPEND_DATA) };
+    bit(reads, 4) | bit(writes, 2) | bit(execute, 1)
 }
 
 #[cfg(test)]

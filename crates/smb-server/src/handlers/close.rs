@@ -14,6 +14,7 @@ use crate::meta::Meta;
 use crate::open::{FileOpen, Object, Open};
 use crate::reply::ReplyWriter;
 use crate::server::Server;
+use crate::stream::StreamNode;
 
 /// By which open, and as whom, a file is to be deleted.
 pub struct DeleteBy {
@@ -22,6 +23,8 @@ pub struct DeleteBy {
     cred: Cred,
     /// The open went through a symbolic link: the link is what goes.
     link: Option<(Path, FileId)>,
+    /// The open was of this stream.
+    stream: Option<Arc<StreamNode>>,
 }
 
 impl DeleteBy {
@@ -29,9 +32,21 @@ impl DeleteBy {
     pub fn new(file: &FileOpen) -> Arc<Self> {
         Arc::new(Self {
             share: Arc::clone(&file.share),
-            node: Arc::clone(&file.node),
+            node: Arc::clone(file.base()),
             cred: file.cred.clone(),
             link: file.link.clone(),
+            stream: file.stream.as_ref().map(|stream| Arc::clone(&stream.node)),
+        })
+    }
+
+    /// The file of which a stream was opened.
+    fn base(file: &FileOpen) -> Arc<Self> {
+        Arc::new(Self {
+            share: Arc::clone(&file.share),
+            node: Arc::clone(file.base()),
+            cred: file.cred.clone(),
+            link: None,
+            stream: None,
         })
     }
 }
@@ -41,6 +56,8 @@ pub struct Owed {
     /// Keeps others from opening the file meanwhile.
     deletion: Deletion,
     by: Arc<DeleteBy>,
+    /// The file, when a stream was its last open.
+    then: Option<Box<Owed>>,
 }
 
 impl Owed {
@@ -50,6 +67,10 @@ impl Owed {
             Some(Ok(by)) => by,
             _ => self.by,
         };
+        if let Some(stream) = &by.stream {
+            let done = stream.remove();
+            return self.then.map_or(done, |then| then.run());
+        }
         let backend = &by.share.backend;
         let root = backend.root();
         let (path, id) = match &by.link {
@@ -63,10 +84,19 @@ impl Owed {
 /// Ends an open's claim. Does not wait; the deletion that is owed may.
 pub fn release(_server: &Server, open: &Open) -> Option<Owed> {
     let Object::File(file) = &open.object else { return None };
-    let by = DeleteBy::new(file);
+    let own = owed(&file.claim, DeleteBy::new(file));
+    let Some(stream) = &file.stream else { return own };
+    let base = owed(&stream.base_claim, DeleteBy::base(file));
+    match own {
+        Some(own) => Some(Owed { then: base.map(Box::new), ..own }),
+        None => base,
+    }
+}
+
+fn owed(claim: &coherence::OpenClaim, by: Arc<DeleteBy>) -> Option<Owed> {
     let note: coherence::DeleteNote = Arc::clone(&by) as _;
-    let deletion = file.claim.close_noting(note)?.delete?;
-    Some(Owed { deletion, by })
+    let deletion = claim.close_noting(note)?.delete?;
+    Some(Owed { deletion, by, then: None })
 }
 
 /// CLOSE.

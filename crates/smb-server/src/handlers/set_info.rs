@@ -98,7 +98,16 @@ async fn set_file(
             file.mode.store(u64::from(mode.bits()), Relaxed);
             Ok(())
         }
-        FileInfoClass::FULL_EA => Err(NtStatus::EAS_NOT_SUPPORTED.into()),
+        FileInfoClass::FULL_EA => {
+            open.require_any(AccessMask::FILE_WRITE_EA)?;
+            let eas = crate::ea::decode(input)?;
+            let open = Arc::clone(open);
+            let job = move || -> Result<(), Failure> {
+                let file = open.file()?;
+                crate::ea::set(&*file.node, &file.cred, &eas)
+            };
+            request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?
+        }
         _ => Err(NtStatus::NOT_SUPPORTED.into()),
     }
 }
@@ -206,7 +215,7 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
             file.claim.set_delete_pending(false, None);
             return Ok(());
         }
-        if file.path()?.is_here() {
+        if file.stream.is_none() && file.path()?.is_here() {
             return Err(NtStatus::CANNOT_DELETE.into()); // the share itself
         }
         let stored = FileAttributes::from_bits_retain(read_dos(&*file.node)?.attributes.unwrap_or(0));

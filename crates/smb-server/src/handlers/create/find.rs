@@ -13,8 +13,10 @@ use super::plan::Plan;
 use super::rights::{READS, Rights, WRITES, proven_by_opening};
 use crate::Share;
 use crate::acl;
+use crate::ea;
 use crate::failure::{Failure, status_of};
 use crate::meta::{read_dos, store_dos};
+use crate::stream::{self, StreamNode};
 use crate::tree::Tree;
 
 /// The object of a CREATE.
@@ -23,6 +25,8 @@ pub struct Found {
     pub node: Arc<dyn Node>,
     /// Where, as the directory spells it.
     pub path: Path,
+    /// The stream that was opened: the node is the same.
+    pub stream: Option<Arc<StreamNode>>,
     /// The symbolic link in last place, if it was opened through one and may be deleted or renamed.
     pub link: Option<(Path, FileId)>,
     /// Whether it was made.
@@ -68,6 +72,51 @@ impl From<NtStatus> for Halt {
 
 /// Finds or makes the object.
 pub fn find_or_make(share: &Share, tree: &Tree, plan: &Plan, wait: Wait) -> Result<Found, Halt> {
+    match &plan.stream {
+        Some(key) => stream_of(find_or_make_base(share, tree, &base_plan(plan), wait)?, tree, plan, key, wait),
+        None => find_or_make_base(share, tree, plan, wait),
+    }
+}
+
+/// What is asked of the file when one of its streams is: that it is there, or is made along with the stream, and that the
+/// user has the rights on it.
+fn base_plan(plan: &Plan) -> Plan {
+    let mut base = plan.clone();
+    base.stream = None;
+    base.disposition = if plan.may_make() { Wanted::OpenIf } else { Wanted::Open };
+    base.options -= CreateOptions::NON_DIRECTORY_FILE | CreateOptions::DELETE_ON_CLOSE;
+    if plan.overwrites() {
+        base.desired |= AccessMask::FILE_WRITE_DATA;
+    }
+    base
+}
+
+/// Finds or makes the stream kept in the attribute `key` of a file that is there.
+fn stream_of(mut found: Found, tree: &Tree, plan: &Plan, key: &str, wait: Wait) -> Result<Found, Halt> {
+    let there = stream::find(&*found.node, key)?;
+    found.created = there.is_none();
+    let key = match there {
+        Some(_) if plan.disposition == Wanted::Create => return Err(NtStatus::OBJECT_NAME_COLLISION.into()),
+        Some(key) => key,
+        None if !plan.may_make() => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
+        None if !tree.writable => return Err(NtStatus::ACCESS_DENIED.into()),
+        None if wait == Wait::Never => return Err(Halt::WouldBlock),
+        None => {
+            stream::make(&*found.node, &tree.cred, key)?;
+            key.to_owned()
+        }
+    };
+    if plan.desired != found.granted && !plan.maximum_allowed {
+        found.granted = plan.desired;
+    }
+    let node = StreamNode::new(Arc::clone(&found.node), tree.cred.clone(), key);
+    found.node = Arc::clone(&node) as Arc<dyn Node>;
+    found.link = None;
+    found.stream = Some(node);
+    Ok(found)
+}
+
+fn find_or_make_base(share: &Share, tree: &Tree, plan: &Plan, wait: Wait) -> Result<Found, Halt> {
     let search = Search { share, tree, plan, wait };
     match search.existing(&plan.path) {
         Err(Halt::Failed(status)) if search.might_be_spelled_otherwise(status) => search.by_other_spelling(status),
@@ -96,7 +145,7 @@ impl Search<'_> {
         self.check_kind(&opened.attr)?;
         self.check_stored_attributes(&opened, granted)?;
         let link = link.filter(|(_, id)| *id != opened.attr.id);
-        Ok(Found { node: opened.node, path: path.clone(), link, created: false, granted, maximal })
+        Ok(Found { node: opened.node, path: path.clone(), stream: None, link, created: false, granted, maximal })
     }
 
     /// The symbolic link at `path`, looked for only by those who might delete or rename it: what they do is done to the
@@ -277,13 +326,22 @@ impl Search<'_> {
         attributes.set(FileAttributes::ARCHIVE, kind == WantKind::File);
         attributes.set(FileAttributes::DIRECTORY, kind == WantKind::Directory);
         store_dos(&*opened.node, cred, Some(attributes), None)?;
+        ea::set(&*opened.node, cred, &self.plan.eas).map_err(|failure| Halt::Failed(failure.status))?;
         let mut all = self.tree.maximal_access;
         if let Some(descriptor) = self.descriptor(above.as_ref(), kind == WantKind::Directory, &opened) {
             acl::store(backend, &*opened.node, cred, &descriptor, self.plan.now)?;
             all = self.rights().of(&opened, path)?;
         }
         let granted = if self.plan.maximum_allowed { self.plan.desired | all } else { self.plan.desired };
-        Ok(Found { node: opened.node, path: path.clone(), link: None, created: true, granted, maximal: Some(all) })
+        Ok(Found {
+            node: opened.node,
+            path: path.clone(),
+            stream: None,
+            link: None,
+            created: true,
+            granted,
+            maximal: Some(all),
+        })
     }
 
     /// The descriptor a new object is stored with: the one that was sent, or what it inherits from a directory that has

@@ -7,7 +7,7 @@ mod rights;
 
 use std::sync::Arc;
 
-use coherence::{AccessKinds, OpenClaim, OpenRequest};
+use coherence::{AccessKinds, OpenClaim, OpenRequest, ShareKinds};
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
 use smb_wire::fscc::{AccessMask, FileAttributes};
@@ -22,11 +22,13 @@ use self::plan::Plan;
 pub use self::plan::to_path;
 use crate::Share;
 use crate::dispatch::Request;
+use crate::ea;
 use crate::failure::{Failure, Outcome};
 use crate::meta::{Meta, store_dos};
-use crate::open::{FileOpen, Object, Open};
+use crate::open::{FileOpen, Object, Open, StreamOpen};
 use crate::reply::ReplyWriter;
 use crate::session::Session;
+use crate::stream;
 use crate::tree::{Target, Tree};
 
 /// CreateAction of a response (2.2.14).
@@ -71,6 +73,10 @@ async fn open_file(
         result => result,
     };
     let found = found.map_err(Halt::into_failure)?;
+    let base_claim = claim_base(request, &found)?;
+    if found.granted.contains(AccessMask::DELETE) && found.stream.is_none() {
+        check_streams(request, &found)?;
+    }
     let claim = claim(request, &plan, &found)?;
     let action = prepare(request, tree, &plan, &found).await?;
     let name = found.path.last().map(vfs::Name::as_bytes).unwrap_or_default();
@@ -82,6 +88,7 @@ async fn open_file(
         plan.options,
         name,
         found.link.clone(),
+        found.stream.clone().zip(base_claim).map(|(node, base_claim)| StreamOpen { node, base_claim }),
     );
     let meta = Meta::of(&*file.node, file.is_hidden())?;
     let handle = enter(request, session, tree, found.granted, Object::File(file));
@@ -100,6 +107,29 @@ fn claim(request: &Request<'_>, plan: &Plan, found: &Found) -> Result<OpenClaim,
         Some(opened) => Ok(opened.claim),
         None => Err(NtStatus::SHARING_VIOLATION.into()),
     }
+}
+
+/// The claim of a stream's open on the file: it shares everything, but the file does not go before it is closed, and a
+/// file that is to go has no streams to open.
+fn claim_base(request: &Request<'_>, found: &Found) -> Result<Option<OpenClaim>, Failure> {
+    let Some(stream) = &found.stream else { return Ok(None) };
+    let server = &request.conn.server;
+    let now = coherence::Instant(server.env.clock.monotonic_ms());
+    let wanted = OpenRequest::new(stream.base().id(), AccessKinds::empty(), ShareKinds::all());
+    match server.table.open(now, &wanted)?.done() {
+        Some(opened) => Ok(Some(opened.claim)),
+        None => Err(NtStatus::SHARING_VIOLATION.into()),
+    }
+}
+
+/// Whoever may delete a file may delete its streams: opens of those must allow it (MS-FSA 2.1.5.1.2.2).
+fn check_streams(request: &Request<'_>, found: &Found) -> Result<(), Failure> {
+    if stream::any_open() {
+        for key in stream::keys(&*found.node)? {
+            request.conn.server.table.check_remove(stream::id(found.node.id(), &key))?;
+        }
+    }
+    Ok(())
 }
 
 /// What share modes count an open as (MS-FSA 2.1.5.1.2.2).
@@ -128,12 +158,17 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
     let job = move || {
         if overwrites {
             node.set_attr(&cred, &SetAttr { len_bytes: Some(0), ..SetAttr::default() })?;
-            store_dos(&*node, &cred, Some(plan.attributes | FileAttributes::ARCHIVE), None)?;
+            // The attributes are the file's, not the stream's, and a file overwritten loses its streams.
+            if plan.stream.is_none() {
+                store_dos(&*node, &cred, Some(plan.attributes | FileAttributes::ARCHIVE), None)?;
+                stream::remove_all(&*node, &cred)?;
+                ea::replace(&*node, &cred, &plan.eas)?;
+            }
         }
         match allocate {
             Some(bytes) => match node.allocate(0, bytes, false) {
                 Err(vfs::VfsError::NotSupported) => Ok(()), // it was a hint
-                result => result,
+                result => Ok::<(), Failure>(result?),
             },
             None => Ok(()),
         }

@@ -5,11 +5,13 @@ use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes};
 use smb_wire::name::{StreamKind, parse_path};
 use smb_wire::security::SecurityDescriptor;
-use smb_wire::smb2::{ALLOCATION_TAG, CreateOptions, CreateRequest, Disposition, SECURITY_TAG, TIMEWARP_TAG};
-use vfs::{NameError, Path};
+use smb_wire::smb2::{ALLOCATION_TAG, CreateOptions, CreateRequest, Disposition, EA_TAG, SECURITY_TAG, TIMEWARP_TAG};
+use vfs::{Capabilities, NameError, Path};
 
 use crate::Share;
 use crate::acl;
+use crate::ea::{self, Ea};
+use crate::stream;
 use crate::tree::Tree;
 
 /// Bits of CreateOptions that no client may set.
@@ -22,10 +24,12 @@ const VALID_ATTRIBUTES: u32 = 0x0000_7fb7;
 const VALID_ACCESS: u32 = 0xf31f_01ff;
 
 /// A CREATE that makes sense.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Plan {
     /// Where, as the client spells it.
     pub path: Path,
+    /// The attribute of the stream that is meant, if it is not the file itself.
+    pub stream: Option<String>,
     /// Rights wanted, generic ones mapped; without MAXIMUM_ALLOWED.
     pub desired: AccessMask,
     /// Whatever else the user may is wanted as well.
@@ -44,6 +48,8 @@ pub struct Plan {
     pub allocation_bytes: Option<u64>,
     /// The descriptor of a new object (`SecD`).
     pub security: Option<SecurityDescriptor>,
+    /// Extended attributes of a new object (`ExtA`).
+    pub eas: Vec<Ea>,
     /// When it was asked, as FILETIME.
     pub now: u64,
 }
@@ -56,7 +62,10 @@ impl Plan {
         }
         let disposition = check_fields(asked)?;
         let mut options = asked.options;
-        let (path, wants_directory, wants_file) = parse(share, asked.name)?;
+        let Target { path, stream, wants_directory, wants_file } = Target::parse(share, asked.name)?;
+        if (wants_file || stream.is_some()) && options.contains(CreateOptions::DIRECTORY_FILE) {
+            return Err(NtStatus::NOT_A_DIRECTORY);
+        }
         options.set(CreateOptions::DIRECTORY_FILE, wants_directory || options.contains(CreateOptions::DIRECTORY_FILE));
         options
             .set(CreateOptions::NON_DIRECTORY_FILE, wants_file || options.contains(CreateOptions::NON_DIRECTORY_FILE));
@@ -68,6 +77,7 @@ impl Plan {
         let desired = wanted.map_generic() - AccessMask::MAXIMUM_ALLOWED;
         let plan = Self {
             path,
+            stream,
             desired,
             maximum_allowed: wanted.contains(AccessMask::MAXIMUM_ALLOWED),
             tell_maximal: asked.contexts.get(smb_wire::smb2::MAXIMAL_ACCESS_TAG).is_some(),
@@ -77,6 +87,7 @@ impl Plan {
             attributes: FileAttributes::from_bits_retain(asked.file_attributes),
             allocation_bytes: allocation(asked)?,
             security: security(asked)?,
+            eas: eas(asked)?,
             now,
         };
         plan.check_rights(tree)?;
@@ -151,20 +162,33 @@ fn check_options(options: CreateOptions, disposition: Disposition) -> Result<(),
     Ok(())
 }
 
-/// The path, and whether its spelling asks for a directory or for a file.
-fn parse(share: &Share, name: &[u8]) -> Result<(Path, bool, bool), NtStatus> {
-    let wire = parse_path(name)?;
-    let (mut wants_directory, mut wants_file) = (wire.trailing_separator, false);
-    match &wire.stream {
-        // Named streams are not served: FileFsAttributeInformation says so.
-        Some(stream) if !stream.name.is_empty() && stream.kind == StreamKind::Data => {
-            return Err(NtStatus::OBJECT_NAME_INVALID);
+/// What a name means.
+struct Target {
+    path: Path,
+    stream: Option<String>,
+    /// Its spelling asks for a directory, or for a file.
+    wants_directory: bool,
+    wants_file: bool,
+}
+
+impl Target {
+    fn parse(share: &Share, name: &[u8]) -> Result<Self, NtStatus> {
+        let wire = parse_path(name)?;
+        let (mut wants_directory, mut wants_file, mut stream) = (wire.trailing_separator, false, None);
+        match &wire.stream {
+            Some(named) if !named.name.is_empty() && named.kind == StreamKind::Data => {
+                // FileFsAttributeInformation says whether there are any.
+                if !share.backend.capabilities().contains(Capabilities::XATTR) {
+                    return Err(NtStatus::OBJECT_NAME_INVALID);
+                }
+                stream = Some(stream::key(&named.name)?);
+            }
+            Some(unnamed) if unnamed.kind == StreamKind::Data => wants_file = true,
+            Some(_) => wants_directory = true,
+            None => {}
         }
-        Some(stream) if stream.kind == StreamKind::Data => wants_file = true,
-        Some(_) => wants_directory = true,
-        None => {}
+        Ok(Self { path: to_path(share, &wire.path)?, stream, wants_directory, wants_file })
     }
-    Ok((to_path(share, &wire.path)?, wants_directory, wants_file))
 }
 
 /// The backend's path, unless the share hides part of it.
@@ -192,6 +216,14 @@ fn security(asked: &CreateRequest<'_>) -> Result<Option<SecurityDescriptor>, NtS
         return Err(NtStatus::INVALID_ACL);
     }
     Ok(descriptor)
+}
+
+/// `ExtA` (MS-SMB2 2.2.13.2.1).
+fn eas(asked: &CreateRequest<'_>) -> Result<Vec<Ea>, NtStatus> {
+    if asked.contexts.get(EA_TAG).is_some() && asked.options.contains(CreateOptions::NO_EA_KNOWLEDGE) {
+        return Err(NtStatus::ACCESS_DENIED); // MS-FSA 2.1.5.1
+    }
+    asked.contexts.get(EA_TAG).map_or(Ok(Vec::new()), ea::decode)
 }
 
 fn allocation(asked: &CreateRequest<'_>) -> Result<Option<u64>, NtStatus> {
