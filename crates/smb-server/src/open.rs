@@ -9,9 +9,10 @@ use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
 use smb_wire::fscc::{AccessMask, Pattern};
 use smb_wire::smb2::{CreateOptions, FileHandle};
-use vfs::{Cred, FileId, Name, Node, Path};
+use vfs::{Cred, FileId, Name, Node, Path, Timestamp};
 
 use crate::Share;
+use crate::meta::Meta;
 use crate::stream::StreamNode;
 use crate::tree::Tree;
 
@@ -57,6 +58,9 @@ pub struct FileOpen {
     pub position: AtomicU64,
     /// Mode bits a client set (FileModeInformation).
     pub mode: AtomicU64,
+    /// The change time a client set, and the backend's own at that moment. POSIX lets nobody set it, so that it is told
+    /// through this open, until the object changes again.
+    pub change_time: Mutex<Option<(Timestamp, Timestamp)>>,
     /// A directory's listing, once begun.
     pub listing: Mutex<Option<Listing>>,
     /// Set when the last write was slow: the next ones go to a worker.
@@ -115,6 +119,7 @@ impl FileOpen {
             options,
             position: AtomicU64::new(0),
             mode: AtomicU64::new(0),
+            change_time: Mutex::new(None),
             listing: Mutex::new(None),
             slow: AtomicBool::new(false),
         }
@@ -128,6 +133,15 @@ impl FileOpen {
     /// Whether the object is a directory.
     pub fn is_directory(&self) -> bool {
         self.node.kind() == vfs::FileKind::Directory
+    }
+
+    /// Tells the change time a client set, while it is the object's.
+    pub fn show_change_time(&self, meta: &mut Meta) {
+        if let Some((set, at)) = *self.change_time.lock()
+            && meta.attr.changed == at
+        {
+            meta.attr.changed = set;
+        }
     }
 
     /// The object in the directory: of a stream the file.

@@ -42,6 +42,9 @@ pub(crate) async fn query_info(request: &mut Request<'_>, out: &mut ReplyWriter)
         (InfoType::File, Object::File(file)) if FileInfoClass(asked.class) == FileInfoClass::FULL_EA => {
             return eas(&open, file, asked.input, asked.output_bytes, out);
         }
+        (InfoType::File, _) if FileInfoClass(asked.class) == FileInfoClass::NORMALIZED_NAME && !normalizes(request) => {
+            return Err(NtStatus::NOT_SUPPORTED.into());
+        }
         (InfoType::File, Object::File(file)) => file_info(FileInfoClass(asked.class), &open, file, asked.output_bytes)?,
         (InfoType::FileSystem, Object::File(file)) => fs_info(FsInfoClass(asked.class), file, asked.output_bytes)?,
         (InfoType::Security, Object::File(file)) => {
@@ -55,6 +58,11 @@ pub(crate) async fn query_info(request: &mut Request<'_>, out: &mut ReplyWriter)
     put_output_buffer(bytes.len() as u32, out);
     out.put_bytes(bytes);
     Ok(status)
+}
+
+/// Normalized names came with 3.1.1 (MS-SMB2 3.3.5.20.1).
+fn normalizes(request: &Request<'_>) -> bool {
+    request.conn.negotiated().is_some_and(|n| n.dialect == smb_wire::smb2::Dialect::V3_1_1)
 }
 
 /// FileFullEaInformation (MS-FSA 2.1.5.12.10): all of them, or those the request names.
@@ -88,7 +96,9 @@ fn file_info(class: FileInfoClass, open: &Open, file: &FileOpen, room: u32) -> R
     if !right.is_empty() {
         open.require_any(right)?;
     }
-    let view = View { open, file, meta: Meta::of(&*file.node, file.is_hidden())? };
+    let mut meta = Meta::of(&*file.node, file.is_hidden())?;
+    file.show_change_time(&mut meta);
+    let view = View { open, file, meta };
     let mut out = Vec::with_capacity(128);
     match class {
         FileInfoClass::BASIC => view.basic().encode(&mut out),
@@ -214,7 +224,7 @@ impl View<'_> {
             list.push(&StreamEntry {
                 len_bytes,
                 allocation_bytes: len_bytes.next_multiple_of(512),
-                name: &stream_wire_name(&key),
+                name: &[stream_wire_name(&key), utf16le(":$DATA")].concat(),
             });
         }
         Ok(())
@@ -262,11 +272,17 @@ impl View<'_> {
     }
 }
 
-/// `:name:$DATA` of the stream kept in an attribute.
+/// `:name` of the stream kept in an attribute. More can be in it than in a file's name (MS-FSCC 2.1.5.3), so that only
+/// what would end it is shown in another way.
 fn stream_wire_name(key: &str) -> Vec<u8> {
     let mut name = utf16le(":");
-    local_to_wire(stream::name_of(key).unwrap_or_default().as_bytes(), &mut name);
-    name.extend(utf16le(":$DATA"));
+    for char in stream::name_of(key).unwrap_or_default().chars() {
+        let bytes = &mut [0; 4];
+        match char {
+            ':' | '\\' => local_to_wire(char.encode_utf8(bytes).as_bytes(), &mut name),
+            char => name.extend(utf16le(char.encode_utf8(bytes))),
+        }
+    }
     name
 }
 

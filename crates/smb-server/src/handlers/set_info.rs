@@ -128,6 +128,7 @@ struct BasicChange {
     created: Option<FileTime>,
     accessed: Option<FileTime>,
     written: Option<FileTime>,
+    changed: Option<FileTime>,
     attributes: Option<FileAttributes>,
 }
 
@@ -139,7 +140,6 @@ impl BasicChange {
             // Freezing a time for the life of a handle is not served: it goes on as POSIX has it.
             Some(_) => Ok(None),
         };
-        wanted(info.changed)?; // the change time is the backend's own
         let attributes = (!info.attributes.is_empty()).then_some(info.attributes);
         let is_directory = file.is_directory();
         if let Some(attributes) = attributes
@@ -152,6 +152,7 @@ impl BasicChange {
             created: wanted(info.created)?,
             accessed: wanted(info.accessed)?,
             written: wanted(info.written)?,
+            changed: wanted(info.changed)?,
             attributes,
         })
     }
@@ -166,7 +167,13 @@ impl BasicChange {
         }
         let at = |time: Option<FileTime>| time.map(|t| SetTime::At(local_time(t)));
         let set = SetAttr { accessed: at(self.accessed), modified: at(self.written), ..SetAttr::default() };
-        if set == SetAttr::default() { Ok(()) } else { file.node.set_attr(&file.cred, &set) }
+        if set != SetAttr::default() {
+            file.node.set_attr(&file.cred, &set)?;
+        }
+        if let Some(changed) = self.changed {
+            *file.change_time.lock() = Some((local_time(changed), file.node.attr()?.changed));
+        }
+        Ok(())
     }
 }
 

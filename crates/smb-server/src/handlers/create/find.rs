@@ -141,9 +141,11 @@ impl Search<'_> {
             self.share.backend.attr_at(&self.tree.cred, &*root, path, self.wait)?;
             return Err(NtStatus::OBJECT_NAME_COLLISION.into());
         }
-        let (opened, granted, maximal) = self.open(path, follow)?;
+        let (opened, mut granted, maximal) = self.open(path, follow)?;
         self.check_kind(&opened.attr)?;
-        self.check_stored_attributes(&opened, granted)?;
+        if self.is_read_only(&opened, granted)? {
+            granted -= WRITES | AccessMask::FILE_DELETE_CHILD; // MS-FSA 2.1.5.1.2.1
+        }
         let link = link.filter(|(_, id)| *id != opened.attr.id);
         Ok(Found { node: opened.node, path: path.clone(), stream: None, link, created: false, granted, maximal })
     }
@@ -200,7 +202,8 @@ impl Search<'_> {
     }
 
     fn open_for(&self, path: &Path, follow: bool, granted: AccessMask, kind: Option<FileKind>) -> Result<Opened, Halt> {
-        let access = self.data_access(granted, kind.unwrap_or(FileKind::File));
+        let guess = if self.plan.is_directory() { FileKind::Directory } else { FileKind::File };
+        let access = self.data_access(granted, kind.unwrap_or(guess));
         let how = self.how(access, follow);
         let root = self.share.backend.root();
         match self.share.backend.open(&self.tree.cred, &*root, path, &how, self.wait) {
@@ -215,7 +218,9 @@ impl Search<'_> {
 
     fn data_access(&self, granted: AccessMask, kind: FileKind) -> Access {
         let mut access = Access::empty();
-        access.set(Access::READ, granted.intersects(READS));
+        // Passing through a directory reads nothing of it.
+        let reads = if kind == FileKind::Directory { AccessMask::FILE_LIST_DIRECTORY } else { READS };
+        access.set(Access::READ, granted.intersects(reads));
         let writes = granted.intersects(WRITES) || self.plan.overwrites();
         access.set(Access::WRITE, writes && kind != FileKind::Directory);
         access
@@ -245,10 +250,12 @@ impl Search<'_> {
 
     /// The read-only attribute forbids writing and deleting on close; overwriting must name the hidden and system
     /// attributes the file has (MS-FSA 2.1.5.1.2).
-    fn check_stored_attributes(&self, found: &Opened, granted: AccessMask) -> Result<(), Halt> {
+    ///
+    /// Whether it is set, where that matters: then "all there is" does not include writing.
+    fn is_read_only(&self, found: &Opened, granted: AccessMask) -> Result<bool, Halt> {
         let deletes = self.plan.options.contains(CreateOptions::DELETE_ON_CLOSE);
         if !(self.plan.desired.intersects(WRITES) || granted.intersects(WRITES) || self.plan.overwrites() || deletes) {
-            return Ok(());
+            return Ok(false);
         }
         let stored = FileAttributes::from_bits_retain(read_dos(&*found.node)?.attributes.unwrap_or(0));
         let read_only = stored.contains(FileAttributes::READONLY) && found.attr.kind != FileKind::Directory;
@@ -262,7 +269,7 @@ impl Search<'_> {
         if self.plan.overwrites() && !self.plan.attributes.contains(must_name) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
-        Ok(())
+        Ok(read_only)
     }
 
     fn might_be_spelled_otherwise(&self, status: NtStatus) -> bool {
@@ -298,6 +305,10 @@ impl Search<'_> {
         }
         if !self.tree.writable {
             return Err(NtStatus::ACCESS_DENIED.into());
+        }
+        let deletes = self.plan.options.contains(CreateOptions::DELETE_ON_CLOSE);
+        if deletes && self.plan.attributes.contains(FileAttributes::READONLY) {
+            return Err(NtStatus::CANNOT_DELETE.into()); // MS-FSA 2.1.5.1.1
         }
         let kind = if self.plan.is_directory() { WantKind::Directory } else { WantKind::File };
         let how = OpenHow {

@@ -151,6 +151,7 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
         _ => OPENED,
     };
     let allocate = plan.allocation_bytes.filter(|&bytes| bytes > 0 && (found.created || overwrites));
+    let allocate = allocate.filter(|_| found.node.kind() == vfs::FileKind::File);
     if !overwrites && allocate.is_none() {
         return Ok(action);
     }

@@ -141,6 +141,10 @@ fn check_fields(asked: &CreateRequest<'_>) -> Result<Disposition, NtStatus> {
     if asked.file_attributes & !VALID_ATTRIBUTES != 0 || asked.share_access & !7 != 0 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
+    // Nothing is encrypted here (MS-FSA 2.1.5.1.1).
+    if asked.file_attributes & FileAttributes::ENCRYPTED.bits() != 0 {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
     let disposition = Disposition::from_u32(asked.disposition).ok_or(NtStatus::INVALID_PARAMETER)?;
     if asked.options.bits() & INVALID_OPTIONS != 0 {
         return Err(NtStatus::INVALID_PARAMETER);
