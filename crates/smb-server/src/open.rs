@@ -97,7 +97,7 @@ impl Listing {
 }
 
 impl FileOpen {
-    /// An open of `node`.
+    /// An open of `node`, which is no named stream.
     pub fn new(
         share: Arc<Share>,
         node: Arc<dyn Node>,
@@ -106,7 +106,6 @@ impl FileOpen {
         options: CreateOptions,
         name: &[u8],
         link: Option<(Path, FileId)>,
-        stream: Option<StreamOpen>,
     ) -> Self {
         Self {
             share,
@@ -115,7 +114,7 @@ impl FileOpen {
             claim,
             name: Mutex::new(name.into()),
             link,
-            stream,
+            stream: None,
             options,
             position: AtomicU64::new(0),
             mode: AtomicU64::new(0),

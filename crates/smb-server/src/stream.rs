@@ -327,4 +327,59 @@ mod tests {
         assert_eq!(a, id(file, "user.DosStream.a:$DATA"));
         assert!(a != b && a != file && b != file && a.ino == file.ino);
     }
+
+    fn file() -> (Arc<dyn Node>, Cred) {
+        use vfs::Backend;
+        let fs = vfs::memfs::MemFs::new(vfs::memfs::ManualClock::at_secs(1));
+        let cred = Cred { uid: 0, gid: 0, groups: Arc::from([]) };
+        let how = vfs::OpenHow {
+            access: vfs::Access::READ | vfs::Access::WRITE,
+            disposition: vfs::Disposition::Create,
+            kind: vfs::WantKind::File,
+            follow: false,
+            mode: 0o644,
+        };
+        let path = vfs::Path::new(b"f").unwrap();
+        let opened = fs.open(&cred, &*fs.root(), &path, &how, Wait::Allowed).unwrap();
+        (opened.node, cred)
+    }
+
+    #[test]
+    fn a_stream_is_kept_with_one_zero_behind_it() {
+        let (base, cred) = file();
+        let key = key(b"s").unwrap();
+        make(&*base, &cred, &key).unwrap();
+        assert_eq!(base.xattr(&key, 99).unwrap(), [0]);
+        let stream = StreamNode::new(Arc::clone(&base), cred.clone(), key.clone());
+        assert!(any_open());
+        stream.write(2, b"cd", Wait::Allowed).unwrap();
+        stream.write(0, b"ab", Wait::Allowed).unwrap();
+        assert_eq!(base.xattr(&key, 99).unwrap(), b"abcd\0");
+        let mut buf = [9; 8];
+        assert_eq!(stream.read(1, &mut buf, Wait::Allowed), Ok(3));
+        assert_eq!(&buf[..3], b"bcd");
+        assert_eq!(stream.read(u64::MAX, &mut buf, Wait::Allowed), Ok(0));
+        stream.set_attr(&cred, &SetAttr { len_bytes: Some(1), ..SetAttr::default() }).unwrap();
+        assert_eq!((stream.attr().unwrap().len_bytes, base.attr().unwrap().len_bytes), (1, 0));
+        assert_eq!(find(&*base, "user.DosStream.S:$DATA"), Ok(Some(key)));
+        stream.rename("user.DosStream.T:$DATA".into()).unwrap();
+        assert_eq!(keys(&*base).unwrap(), ["user.DosStream.T:$DATA"]);
+        stream.remove().unwrap();
+        assert_eq!(stream.attr().unwrap_err(), VfsError::Stale);
+    }
+
+    #[test]
+    fn what_no_attribute_holds_is_refused_and_changes_nothing() {
+        let (base, cred) = file();
+        let key = key(b"s").unwrap();
+        make(&*base, &cred, &key).unwrap();
+        let stream = StreamNode::new(base, cred.clone(), key);
+        for (at, len) in [(0, MAX_VALUE_BYTES), (u64::MAX, 1), (MAX_VALUE_BYTES as u64, 1)] {
+            assert_eq!(stream.write(at, &vec![1; len], Wait::Allowed), Err(VfsError::NoSpace));
+        }
+        let long = SetAttr { len_bytes: Some(1 << 40), ..SetAttr::default() };
+        assert_eq!(stream.set_attr(&cred, &long), Err(VfsError::NoSpace));
+        assert_eq!(stream.attr().unwrap().len_bytes, 0);
+        assert_eq!(stream.write(0, &[1; MAX_VALUE_BYTES - 1], Wait::Allowed), Ok(()));
+    }
 }

@@ -56,8 +56,34 @@ fn names(backend: &dyn Backend) -> &'static [&'static str] {
     }
 }
 
+/// A descriptor stored with an object, and whom the object belongs to.
+pub struct Stored {
+    /// The descriptor.
+    pub descriptor: SecurityDescriptor,
+    uid: u32,
+    gid: u32,
+}
+
+impl Stored {
+    /// All rights an identity has by it.
+    ///
+    /// A server that this one has taken the share over from may have named owner and group by accounts of its domain:
+    /// they are then whoever owns the file, since a change of that would have voided the descriptor.
+    pub fn rights(&self, cred: &Cred) -> AccessMask {
+        let mut token = token(cred);
+        let account = |sid: &Option<Sid>| sid.clone().filter(Sid::is_account);
+        if cred.uid == self.uid {
+            token.sids.extend(account(&self.descriptor.owner));
+        }
+        if cred.gid == self.gid || cred.groups.contains(&self.gid) {
+            token.sids.extend(account(&self.descriptor.group));
+        }
+        granted(&self.descriptor, &token)
+    }
+}
+
 /// The descriptor stored with an object, if one is and still counts. One system call where none is.
-pub fn stored(backend: &dyn Backend, node: &dyn Node) -> VfsResult<Option<SecurityDescriptor>> {
+pub fn stored(backend: &dyn Backend, node: &dyn Node) -> VfsResult<Option<Stored>> {
     for name in names(backend) {
         match node.xattr(name, MAX_XATTR_BYTES) {
             Ok(bytes) => return read(node, &bytes),
@@ -69,14 +95,15 @@ pub fn stored(backend: &dyn Backend, node: &dyn Node) -> VfsResult<Option<Securi
     Ok(None)
 }
 
-fn read(node: &dyn Node, bytes: &[u8]) -> VfsResult<Option<SecurityDescriptor>> {
+fn read(node: &dyn Node, bytes: &[u8]) -> VfsResult<Option<Stored>> {
     let Ok(acl) = NtAcl::decode(bytes) else { return Ok(None) };
     let Ok(descriptor) = SecurityDescriptor::decode(&acl.descriptor) else { return Ok(None) };
+    let attr = node.attr()?;
     let counts = match acl.posix_digest {
-        Some(digest) => digest == posix_digest(node, &node.attr()?)?,
+        Some(digest) => digest == posix_digest(node, &attr)?,
         None => true,
     };
-    Ok(counts.then_some(descriptor))
+    Ok(counts.then_some(Stored { descriptor, uid: attr.uid, gid: attr.gid }))
 }
 
 /// The digest of an object's POSIX permissions.
@@ -99,11 +126,10 @@ fn posix_digest(node: &dyn Node, attr: &Attr) -> VfsResult<[u8; 32]> {
 /// The descriptor an object has: stored, or computed.
 pub fn of(backend: &dyn Backend, node: &dyn Node) -> VfsResult<SecurityDescriptor> {
     match stored(backend, node)? {
-        Some(mut descriptor) => {
+        Some(Stored { mut descriptor, uid, gid }) => {
             // An owner is always told.
-            let attr = node.attr()?;
-            descriptor.owner.get_or_insert_with(|| Sid::unix_user(attr.uid));
-            descriptor.group.get_or_insert_with(|| Sid::unix_group(attr.gid));
+            descriptor.owner.get_or_insert_with(|| Sid::unix_user(uid));
+            descriptor.group.get_or_insert_with(|| Sid::unix_group(gid));
             Ok(descriptor)
         }
         None => Ok(computed(&node.attr()?)),
@@ -144,7 +170,72 @@ pub fn as_user_or_server<R>(cred: &Cred, act: impl Fn(&Cred) -> VfsResult<R>) ->
     }
 }
 
-/// All rights an identity has by a descriptor.
-pub fn rights(descriptor: &SecurityDescriptor, cred: &Cred) -> AccessMask {
-    granted(descriptor, &token(cred))
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use smb_wire::security::{Ace, AceFlags, Acl};
+    use vfs::memfs::{ManualClock, MemFs};
+    use vfs::{Access, Disposition, OpenHow, Opened, Path, Wait, WantKind};
+
+    use super::*;
+
+    fn user(uid: u32) -> Cred {
+        Cred { uid, gid: uid, groups: Arc::from([]) }
+    }
+
+    fn file(fs: &MemFs, cred: &Cred) -> Opened {
+        let how = OpenHow {
+            access: Access::READ | Access::WRITE,
+            disposition: Disposition::Create,
+            kind: WantKind::File,
+            follow: false,
+            mode: 0o644,
+        };
+        let path = Path::new(b"f").unwrap();
+        fs.open(cred, &*fs.root(), &path, &how, Wait::Allowed).unwrap()
+    }
+
+    fn only(sid: Sid, mask: AccessMask) -> SecurityDescriptor {
+        let dacl = Some(Acl { aces: vec![Ace::allow(sid, mask, AceFlags::empty())] });
+        SecurityDescriptor { owner: Some(Sid::unix_user(0)), dacl, ..SecurityDescriptor::default() }
+    }
+
+    #[test]
+    fn a_descriptor_is_stored_with_its_mode_until_somebody_changes_that() {
+        let fs = MemFs::new(ManualClock::at_secs(1));
+        let node = file(&fs, &user(0)).node;
+        assert!(stored(&*fs, &*node).unwrap().is_none());
+        let read = AccessMask::FILE_READ_DATA;
+        store(&*fs, &*node, &user(0), &only(Sid::everyone(), read), 7).unwrap();
+        assert_eq!(node.attr().unwrap().mode, 0o444);
+        assert_eq!(stored(&*fs, &*node).unwrap().unwrap().rights(&user(5)), read);
+        node.set_attr(&user(0), &SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
+        assert!(stored(&*fs, &*node).unwrap().is_none(), "chmod voids it");
+        assert_eq!(of(&*fs, &*node).unwrap(), computed(&node.attr().unwrap()));
+    }
+
+    #[test]
+    fn an_account_that_owns_a_descriptor_is_the_user_who_owns_the_file() {
+        let fs = MemFs::new(ManualClock::at_secs(1));
+        let node = file(&fs, &user(0)).node;
+        let account = Sid::machine(1, 2, 3).child(1000).unwrap();
+        let read = AccessMask::FILE_READ_DATA;
+        let mut descriptor = only(account.clone(), read);
+        descriptor.owner = Some(account);
+        store(&*fs, &*node, &user(0), &descriptor, 7).unwrap();
+        let stored = stored(&*fs, &*node).unwrap().unwrap();
+        assert!(stored.rights(&user(0)).contains(read | AccessMask::WRITE_DAC));
+        assert_eq!(stored.rights(&user(5)), AccessMask::empty());
+    }
+
+    #[test]
+    fn what_is_no_descriptor_is_as_good_as_none() {
+        let fs = MemFs::new(ManualClock::at_secs(1));
+        let node = file(&fs, &user(0)).node;
+        for name in names(&*fs) {
+            node.set_xattr(&user(0), name, b"\x04\0\x04\0nonsense").unwrap();
+        }
+        assert!(stored(&*fs, &*node).unwrap().is_none());
+    }
 }

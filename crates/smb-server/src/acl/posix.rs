@@ -10,6 +10,8 @@ use vfs::{Attr, FileKind, SetAttr};
 /// What an owner can always do.
 const OWNERS: AccessMask =
     AccessMask::WRITE_DAC.union(AccessMask::WRITE_OWNER).union(AccessMask::FILE_WRITE_ATTRIBUTES);
+/// S_ISUID and S_ISGID.
+const SET_ID: u32 = 0o6000;
 /// Everybody who reaches a file sees its attributes and permissions.
 const ALWAYS: AccessMask =
     AccessMask::FILE_READ_ATTRIBUTES.union(AccessMask::READ_CONTROL).union(AccessMask::SYNCHRONIZE);
@@ -65,7 +67,10 @@ fn rights(digit: u32, directory: bool) -> AccessMask {
 pub fn attributes(descriptor: &SecurityDescriptor, now: &Attr) -> SetAttr {
     let uid = descriptor.owner.as_ref().and_then(Sid::as_unix_user).unwrap_or(now.uid);
     let gid = descriptor.group.as_ref().and_then(Sid::as_unix_group).unwrap_or(now.gid);
-    let mode = mode(descriptor, uid, gid, now);
+    let mut mode = mode(descriptor, uid, gid, now);
+    if (uid, gid) != (now.uid, now.gid) && now.kind != FileKind::Directory {
+        mode &= !SET_ID; // a program does not go on running as its new owner
+    }
     SetAttr {
         uid: Some(uid).filter(|&uid| uid != now.uid),
         gid: Some(gid).filter(|&gid| gid != now.gid),

@@ -101,6 +101,11 @@ impl Sid {
         }
     }
 
+    /// Whether it names an account or group of a machine or domain, `S-1-5-21-…`.
+    pub fn is_account(&self) -> bool {
+        self.authority == 5 && self.sub_authorities.first() == Some(&21)
+    }
+
     /// The identifier authority, 48 bits.
     pub fn authority(&self) -> u64 {
         self.authority

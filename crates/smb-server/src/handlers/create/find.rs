@@ -12,7 +12,7 @@ use vfs::{Access, Attr, Disposition, FileId, FileKind, Node, OpenHow, Opened, Pa
 use super::plan::Plan;
 use super::rights::{READS, Rights, WRITES, proven_by_opening};
 use crate::Share;
-use crate::acl;
+use crate::acl::{self, Stored};
 use crate::ea;
 use crate::failure::{Failure, status_of};
 use crate::meta::{read_dos, store_dos};
@@ -172,8 +172,8 @@ impl Search<'_> {
             // The kernel agrees; a stored descriptor must as well.
             let (backend, cred) = (&*self.share.backend, &self.tree.cred);
             let needed = if self.plan.overwrites() { wanted | AccessMask::FILE_WRITE_DATA } else { wanted };
-            if let Some(descriptor) = acl::stored(backend, &*opened.node)?
-                && !acl::rights(&descriptor, cred).contains(needed)
+            if let Some(stored) = acl::stored(backend, &*opened.node)?
+                && !stored.rights(cred).contains(needed)
             {
                 let all = self.rights().of(&opened, path)?;
                 if !all.contains(needed) {
@@ -324,7 +324,7 @@ impl Search<'_> {
         if let Some(above) = &above {
             let needed =
                 if kind == WantKind::Directory { AccessMask::FILE_ADD_SUBDIRECTORY } else { AccessMask::FILE_ADD_FILE };
-            if !acl::rights(above, cred).contains(needed) {
+            if !above.rights(cred).contains(needed) {
                 return Err(NtStatus::ACCESS_DENIED.into());
             }
         }
@@ -357,14 +357,9 @@ impl Search<'_> {
 
     /// The descriptor a new object is stored with: the one that was sent, or what it inherits from a directory that has
     /// one stored. Where neither is, POSIX permissions are all there is.
-    fn descriptor(
-        &self,
-        above: Option<&SecurityDescriptor>,
-        directory: bool,
-        made: &Opened,
-    ) -> Option<SecurityDescriptor> {
+    fn descriptor(&self, above: Option<&Stored>, directory: bool, made: &Opened) -> Option<SecurityDescriptor> {
         let token = acl::token(&self.tree.cred);
-        let inherited = above.map(|above| inherited(above, directory, &token));
+        let inherited = above.map(|above| inherited(&above.descriptor, directory, &token));
         let Some(sent) = &self.plan.security else { return inherited };
         let mut descriptor = inherited.unwrap_or_else(|| acl::computed(&made.attr));
         let mut parts = SecurityInfo::empty();

@@ -80,7 +80,7 @@ async fn open_file(
     let claim = claim(request, &plan, &found)?;
     let action = prepare(request, tree, &plan, &found).await?;
     let name = found.path.last().map(vfs::Name::as_bytes).unwrap_or_default();
-    let file = FileOpen::new(
+    let mut file = FileOpen::new(
         Arc::clone(share),
         Arc::clone(&found.node),
         tree.cred.clone(),
@@ -88,8 +88,8 @@ async fn open_file(
         plan.options,
         name,
         found.link.clone(),
-        found.stream.clone().zip(base_claim).map(|(node, base_claim)| StreamOpen { node, base_claim }),
     );
+    file.stream = found.stream.clone().zip(base_claim).map(|(node, base_claim)| StreamOpen { node, base_claim });
     let meta = Meta::of(&*file.node, file.is_hidden())?;
     let handle = enter(request, session, tree, found.granted, Object::File(file));
     respond(asked, &found, &meta, share, handle, action, out);

@@ -2,12 +2,11 @@
 //! either case by what may be done in the directory it is in. Used while an object is looked for; may wait.
 
 use smb_wire::fscc::AccessMask;
-use smb_wire::security::SecurityDescriptor;
 use vfs::{Access, AccessMask as Bits, Capabilities, Disposition, FileKind, OpenHow, Opened, Path, Wait, WantKind};
 
 use super::find::Halt;
 use crate::Share;
-use crate::acl;
+use crate::acl::{self, Stored};
 use crate::tree::Tree;
 
 pub const READS: AccessMask = AccessMask::FILE_READ_DATA.union(AccessMask::FILE_EXECUTE);
@@ -46,18 +45,17 @@ impl Rights<'_> {
     /// All rights the user has on an object, within the tree connect's.
     pub fn of(&self, found: &Opened, path: &Path) -> Result<AccessMask, Halt> {
         let mut rights = match acl::stored(&*self.share.backend, &*found.node)? {
-            // Waiting for an object that one may use otherwise is nobody's secret.
-            Some(descriptor) => acl::rights(&descriptor, &self.tree.cred),
+            Some(stored) => stored.rights(&self.tree.cred),
             None => self.by_posix(found)?,
         };
         if !rights.contains(FROM_ABOVE) {
-            rights |= self.from_above(found, path)?;
+            rights |= self.by_directory(found, path)?;
         }
         Ok(rights & self.tree.maximal_access)
     }
 
     /// The descriptor stored with the directory an object is, or will be, in.
-    pub fn parent_descriptor(&self, path: &Path) -> Result<Option<SecurityDescriptor>, Halt> {
+    pub fn parent_descriptor(&self, path: &Path) -> Result<Option<Stored>, Halt> {
         Ok(match self.parent(path)? {
             Some(parent) => acl::stored(&*self.share.backend, &*parent.node)?,
             None => None,
@@ -85,11 +83,11 @@ impl Rights<'_> {
     }
 
     /// Deleting, and seeing attributes, by what the user may do in the directory (MS-FSA 2.1.5.1.2.1).
-    fn from_above(&self, found: &Opened, path: &Path) -> Result<AccessMask, Halt> {
+    fn by_directory(&self, found: &Opened, path: &Path) -> Result<AccessMask, Halt> {
         let Some(parent) = self.parent(path)? else { return Ok(AccessMask::DELETE) };
         let mut rights = AccessMask::empty();
-        if let Some(descriptor) = acl::stored(&*self.share.backend, &*parent.node)? {
-            let above = acl::rights(&descriptor, &self.tree.cred);
+        if let Some(stored) = acl::stored(&*self.share.backend, &*parent.node)? {
+            let above = stored.rights(&self.tree.cred);
             rights.set(AccessMask::DELETE, above.contains(AccessMask::FILE_DELETE_CHILD));
             rights.set(AccessMask::FILE_READ_ATTRIBUTES, above.contains(AccessMask::FILE_LIST_DIRECTORY));
             return Ok(rights);
