@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstatfs, fstatvfs, open, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstatfs, fstatvfs, open, openat, openat2};
 use rustix::io::Errno;
 use vfs::casefold::FoldCache;
 use vfs::{
@@ -200,10 +200,24 @@ fn capabilities(root: &Root, node: &LocalNode, attr: &Attr) -> Capabilities {
     let mut can = Capabilities::SPARSE | Capabilities::PAGES;
     can.set(Capabilities::BIRTH_TIME, attr.created.is_some());
     can.set(Capabilities::READ_ONLY, root.read_only);
+    can.set(Capabilities::REFLINK, !root.read_only && shares_extents(root));
     can.set(Capabilities::IDENTITY, root.identity.switches());
     let probe = node.xattr_value("user.DOSATTRIB", 256);
     can.set(Capabilities::XATTR, probe != Err(VfsError::NotSupported));
     can
+}
+
+/// Whether files can share extents, tried with two that have no name.
+fn shares_extents(root: &Root) -> bool {
+    let unnamed = || {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        openat(&root.fd, c".", flags, Mode::RUSR | Mode::WUSR)
+    };
+    match (unnamed(), unnamed()) {
+        // The kernel looks for the file system's means before it finds that there is nothing to share.
+        (Ok(from), Ok(to)) => crate::sys::clone_range(&from, 0, &to, 0, 0).is_ok(),
+        _ => false,
+    }
 }
 
 /// Whether what is there may be opened as asked.

@@ -9,6 +9,7 @@ mod identity;
 mod names;
 mod node;
 mod node_io;
+mod node_range;
 mod resolve;
 mod spell;
 mod stat;

@@ -118,6 +118,22 @@ impl Node for LocalNode {
         self.reserve(offset_bytes, len_bytes, extend)
     }
 
+    fn copy_range(&self, offset_bytes: u64, to: &dyn Node, to_bytes: u64, len_bytes: u64) -> VfsResult<u64> {
+        self.copy_to(offset_bytes, Self::of(&self.root, to)?, to_bytes, len_bytes)
+    }
+
+    fn clone_range(&self, offset_bytes: u64, to: &dyn Node, to_bytes: u64, len_bytes: u64) -> VfsResult<()> {
+        self.clone_to(offset_bytes, Self::of(&self.root, to)?, to_bytes, len_bytes)
+    }
+
+    fn zero_range(&self, offset_bytes: u64, len_bytes: u64, release: bool) -> VfsResult<()> {
+        self.zero(offset_bytes, len_bytes, release)
+    }
+
+    fn next_data(&self, offset_bytes: u64) -> VfsResult<Option<std::ops::Range<u64>>> {
+        self.data_after(offset_bytes)
+    }
+
     fn read_dir(&self, cookie: u64, take: &mut dyn FnMut(DirEntry<'_>) -> bool) -> VfsResult<bool> {
         self.list(cookie, take)
     }

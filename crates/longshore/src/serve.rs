@@ -246,13 +246,12 @@ fn limits(config: &Config) -> Limits {
         connections_per_peer: limits.connections_per_address,
         handshake: Duration::from_secs(limits.handshake_seconds),
         queued_reply_bytes: limits.queued_reply_bytes,
+        used_bytes_per_shard: limits.buffers_in_use_bytes,
         pool_bytes_per_shard: limits.buffer_pool_bytes,
     }
 }
 
 /// The limits that a reload cannot change.
 fn fixed_limits(config: &Config) -> impl PartialEq {
-    let Limits { connections, connections_per_peer, handshake, queued_reply_bytes, pool_bytes_per_shard } =
-        limits(config);
-    (connections, connections_per_peer, handshake, queued_reply_bytes, pool_bytes_per_shard)
+    limits(config)
 }

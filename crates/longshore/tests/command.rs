@@ -1,111 +1,18 @@
 //! The built binary as a person or a script meets it: its lines, its exit codes, its signals. What SMB clients see is
 //! tested elsewhere.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 
-fn longshore(home: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longshore"));
-    command.args(arguments).env("HOME", home).env("XDG_CONFIG_HOME", home).env_remove("LONGSHORE_PASSWORD");
-    command.env_remove("NOTIFY_SOCKET").env_remove("JOURNAL_STREAM").stdin(Stdio::null());
-    command
-}
+mod util;
 
-fn run(home: &Path, arguments: &[&str]) -> Output {
-    longshore(home, arguments).output().unwrap()
-}
-
-/// Exit code and what was said on standard error.
-fn refused(home: &Path, arguments: &[&str]) -> (i32, String) {
-    let output = run(home, arguments);
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-}
-
-fn home_with_share() -> (TempDir, String) {
-    let home = tempfile::tempdir().unwrap();
-    let docs = home.path().join("docs");
-    std::fs::create_dir(&docs).unwrap();
-    // An empty database of its own: whatever root has in /etc is not what is tested.
-    let users = home.path().join("users");
-    std::fs::write(&users, "").unwrap();
-    std::fs::set_permissions(&users, PermissionsExt::from_mode(0o600)).unwrap();
-    (home, docs.display().to_string())
-}
-
-/// A server under test; ended with the test.
-struct Server {
-    child: Child,
-    out: BufReader<ChildStdout>,
-    said: String,
-    address: SocketAddr,
-}
-
-impl Server {
-    /// Starts it and waits until it says that it is ready.
-    fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        let mut server = Self { child, out, said: String::new(), address: SocketAddr::from(([0; 4], 0)) };
-        loop {
-            let mut line = String::new();
-            if server.out.read_line(&mut line).unwrap() == 0 {
-                let said = std::mem::take(&mut server.said);
-                panic!("it ended before it was ready: {said}{:?}", server.end());
-            }
-            server.said.push_str(&line);
-            if let Some((_, address)) = line.trim_end().split_once("ready on ") {
-                server.address = address.parse().unwrap();
-                return server;
-            }
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    /// The exit code, and what it said on standard error.
-    fn end(&mut self) -> (Option<i32>, String) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(Instant::now() < deadline, "it did not end");
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        let mut errors = String::new();
-        if let Some(mut stderr) = self.child.stderr.take() {
-            stderr.read_to_string(&mut errors).unwrap();
-        }
-        (status.code(), errors)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn serve(home: &Path, more: &[&str]) -> Command {
-    let users = home.join("users").display().to_string();
-    let mut arguments = vec!["serve", "--smb", "127.0.0.1:0"];
-    if !more.contains(&"--user") {
-        arguments.extend(["--users", &users]);
-    }
-    arguments.extend(more);
-    longshore(home, &arguments)
-}
+use util::{Server, home_with_share, longshore, refused, run, serve};
 
 #[test]
 fn it_says_when_and_where_it_is_ready_and_ends_cleanly() {

@@ -156,6 +156,10 @@ pub struct Share {
     pub options: ShareOptions,
     /// Its volume's serial number, the same each time.
     pub volume_serial: u32,
+    /// Who watches its directories.
+    pub(crate) watchers: crate::notify::Watchers,
+    /// Change times that clients set.
+    pub(crate) change_times: crate::change_times::ChangeTimes,
 }
 
 impl Share {
@@ -164,7 +168,7 @@ impl Share {
         let name = name.into();
         // FNV-1a: any stable function of the name does.
         let volume_serial = name.bytes().fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
-        Self { name, backend, options, volume_serial }
+        Self { name, backend, options, volume_serial, watchers: Default::default(), change_times: Default::default() }
     }
 
     /// Whether `user` may connect.

@@ -137,7 +137,9 @@ impl Connection {
     /// Replies are made only as fast as they leave: a client that asks for more than it reads is not buffered for, and
     /// one that reads gets its replies from memory that is still in the cache.
     fn has_room(&self) -> bool {
-        self.inner.reply_bytes.get() < MOST_REPLY_BYTES && self.parked.len() < MAX_PARKED
+        // Those that wait for something that may never happen are bounded where they begin to.
+        let waiting = self.inner.state.borrow().waiting.len();
+        self.inner.reply_bytes.get() < MOST_REPLY_BYTES && self.parked.len() < MAX_PARKED + waiting
     }
 
     fn begin(&mut self, frame: Frame, more_behind: bool) {

@@ -101,7 +101,7 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         Vec::new()
     };
     let mut index = 0;
-    let room = handlers::reply_room(&frame).unwrap_or(SMALL_REPLY_BYTES);
+    let room = reply_room(conn, &frame);
     let _reserved = conn.reserve(room);
     let mut out = ReplyWriter::new(&conn.shard.pool, room);
     let mut chain = Chain::default();
@@ -155,6 +155,15 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         let reply = finish(conn, out, seal.as_deref());
         conn.send(reply);
     }
+}
+
+/// Room for the reply to `frame`. What a request says it will need is believed up to the largest transfer that was
+/// negotiated, and not at all before somebody has logged in: nothing of it has been checked yet.
+fn reply_room(conn: &Inner, frame: &[u8]) -> usize {
+    let state = conn.state.borrow();
+    let known = state.negotiated.as_ref().filter(|_| !state.channels.is_empty());
+    let most = known.map_or(0, |n| n.max_transfer_bytes() as usize) + SMALL_REPLY_BYTES;
+    handlers::reply_room(frame).unwrap_or(SMALL_REPLY_BYTES).min(most)
 }
 
 fn take_credits(conn: &Inner, header: &Header) -> Result<(), crate::credits::OutOfWindow> {
@@ -234,6 +243,10 @@ fn inherit(request: &mut Request<'_>, chain: &Chain, related: bool, first: bool)
     request.header.tree_id = chain.tree_id;
     request.previous_handle = chain.handle;
     match chain.failed {
+        // The request before it named no session or tree connect, so this one has none to take.
+        Some(NtStatus::USER_SESSION_DELETED | NtStatus::NETWORK_NAME_DELETED) if chain.handle.is_none() => {
+            Err(NtStatus::INVALID_PARAMETER)
+        }
         Some(status) if chain.handle.is_none() => Err(status),
         _ => Ok(()),
     }
@@ -317,9 +330,9 @@ async fn handle(command: Command, request: &mut Request<'_>, out: &mut ReplyWrit
         Command::Lock => handlers::lock::lock(request, out),
         Command::Ioctl => handlers::ioctl::ioctl(request, out).await,
         Command::Cancel => Err(NtStatus::INVALID_PARAMETER.into()), // never gets here
-        Command::Echo => handlers::echo(out),
+        Command::Echo => handlers::echo(request, out),
         Command::QueryDirectory => handlers::query_directory::query_directory(request, out).await,
-        Command::ChangeNotify => handlers::change_notify(request),
+        Command::ChangeNotify => handlers::change_notify::change_notify(request, out).await,
         Command::QueryInfo => handlers::query_info::query_info(request, out).await,
         Command::SetInfo => handlers::set_info::set_info(request, out).await,
         Command::OplockBreak => handlers::oplock_break(request),

@@ -16,18 +16,20 @@ pub struct Failure {
     pub status: NtStatus,
     /// ErrorData.
     pub data: Vec<u8>,
+    /// Whether the data go in an error context, and its ErrorId (3.1.1 only).
+    pub context: Option<u32>,
 }
 
 impl Failure {
     /// STATUS_BUFFER_TOO_SMALL with the size that would do (MS-SMB2 2.2.2.1).
     pub fn buffer_too_small(needed_bytes: u32) -> Self {
-        Self { status: NtStatus::BUFFER_TOO_SMALL, data: needed_bytes.to_le_bytes().to_vec() }
+        Self { status: NtStatus::BUFFER_TOO_SMALL, data: needed_bytes.to_le_bytes().to_vec(), context: None }
     }
 }
 
 impl From<NtStatus> for Failure {
     fn from(status: NtStatus) -> Self {
-        Self { status, data: Vec::new() }
+        Self { status, data: Vec::new(), context: None }
     }
 }
 

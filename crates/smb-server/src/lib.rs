@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod change_times;
 mod config;
 mod connection;
 mod counters;
@@ -17,7 +18,9 @@ mod ea;
 mod env;
 mod failure;
 mod handlers;
+mod links;
 mod meta;
+mod notify;
 mod open;
 mod reply;
 mod server;

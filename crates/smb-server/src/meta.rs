@@ -13,6 +13,7 @@ pub const STORED: FileAttributes = FileAttributes::READONLY
     .union(FileAttributes::SYSTEM)
     .union(FileAttributes::ARCHIVE)
     .union(FileAttributes::TEMPORARY)
+    .union(FileAttributes::SPARSE_FILE)
     .union(FileAttributes::OFFLINE)
     .union(FileAttributes::NOT_CONTENT_INDEXED);
 
@@ -23,6 +24,8 @@ pub struct Meta {
     pub attr: Attr,
     /// Made.
     pub created: FileTime,
+    /// Changed in any way.
+    pub changed: FileTime,
     /// Attributes.
     pub attributes: FileAttributes,
 }
@@ -44,12 +47,19 @@ impl Meta {
         let created = dos
             .create_time
             .map_or_else(|| wire_time(attr.created.unwrap_or_else(|| attr.modified.min(attr.changed))), FileTime);
-        Self { attr, created, attributes: attributes(attr.kind, dos.attributes, hidden) }
+        let changed = wire_time(attr.changed);
+        Self { attr, created, changed, attributes: attributes(attr.kind, dos.attributes, hidden) }
     }
 
     /// Of an open node.
     pub fn of(node: &dyn Node, hidden: bool) -> VfsResult<Self> {
         Ok(Self::new(node.attr()?, read_dos(node)?, hidden))
+    }
+
+    /// With the change time that a client chose, if one did.
+    pub fn on(mut self, share: &crate::Share) -> Self {
+        self.changed = share.change_times.get(&self.attr).unwrap_or(self.changed);
+        self
     }
 
     /// Its times in the wire's order.
@@ -64,13 +74,18 @@ impl Meta {
             created: self.created,
             accessed: wire_time(self.attr.accessed),
             written: wire_time(self.attr.modified),
-            changed: wire_time(self.attr.changed),
+            changed: self.changed,
         }
     }
 
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.attr.kind == FileKind::Directory
+    }
+
+    /// The reparse tag; 0 where there is none.
+    pub fn reparse_tag(&self) -> u32 {
+        if self.attr.kind == FileKind::Symlink { smb_wire::fscc::reparse_tag::SYMLINK } else { 0 }
     }
 
     /// Length in bytes: 0 for a directory.
@@ -91,6 +106,7 @@ fn attributes(kind: FileKind, stored: Option<u32>, hidden: bool) -> FileAttribut
         None => FileAttributes::empty(),
     };
     attributes.set(FileAttributes::DIRECTORY, kind == FileKind::Directory);
+    attributes.set(FileAttributes::REPARSE_POINT, kind == FileKind::Symlink);
     if attributes.is_empty() { FileAttributes::NORMAL } else { attributes }
 }
 
@@ -121,7 +137,8 @@ pub fn store_dos(
     attributes: Option<FileAttributes>,
     created: Option<FileTime>,
 ) -> VfsResult<()> {
-    let mut dos = read_dos(node)?;
+    let before = read_dos(node)?;
+    let mut dos = before;
     if let Some(attributes) = attributes {
         dos.attributes = Some((attributes & (STORED | FileAttributes::DIRECTORY)).bits());
     }
@@ -131,6 +148,9 @@ pub fn store_dos(
     if dos.create_time.is_none() {
         // Samba always stores both, and the time must survive a change of the attributes.
         dos.create_time = Some(Meta::new(node.attr()?, dos, false).created.0);
+    }
+    if dos == before {
+        return Ok(()); // nor does the change time change
     }
     // Changing attributes is a right of its own, which the caller has checked; POSIX wants the file writable.
     match crate::acl::as_user_or_server(cred, |cred| node.set_xattr(cred, XATTR_NAME, &dos.encode())) {

@@ -1,18 +1,18 @@
 //! An open: what a CREATE made and a CLOSE ends (MS-SMB2 3.3.1.10).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use coherence::OpenClaim;
 use parking_lot::Mutex;
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
-use smb_wire::fscc::{AccessMask, Pattern};
+use smb_wire::fscc::{AccessMask, NotifyAction, NotifyFilter, Pattern};
 use smb_wire::smb2::{CreateOptions, FileHandle};
-use vfs::{Cred, FileId, Name, Node, Path, Timestamp};
+use vfs::{Cred, FileId, Name, Node, Path};
 
 use crate::Share;
-use crate::meta::Meta;
+use crate::notify::{Event, Watch};
 use crate::stream::StreamNode;
 use crate::tree::Tree;
 
@@ -58,11 +58,13 @@ pub struct FileOpen {
     pub position: AtomicU64,
     /// Mode bits a client set (FileModeInformation).
     pub mode: AtomicU64,
-    /// The change time a client set, and the backend's own at that moment. POSIX lets nobody set it, so that it is told
-    /// through this open, until the object changes again.
-    pub change_time: Mutex<Option<(Timestamp, Timestamp)>>,
+    /// The change time set through this open, which its own later changes leave as it is (MS-FSA 2.1.1.6,
+    /// UserSetChangeTime); 0 for none.
+    pub change_time_set: AtomicU64,
     /// A directory's listing, once begun.
     pub listing: Mutex<Option<Listing>>,
+    /// A directory's watch, once it was asked for.
+    pub watch: OnceLock<Arc<Watch>>,
     /// Set when the last write was slow: the next ones go to a worker.
     pub slow: AtomicBool,
 }
@@ -118,8 +120,9 @@ impl FileOpen {
             options,
             position: AtomicU64::new(0),
             mode: AtomicU64::new(0),
-            change_time: Mutex::new(None),
+            change_time_set: AtomicU64::new(0),
             listing: Mutex::new(None),
+            watch: OnceLock::new(),
             slow: AtomicBool::new(false),
         }
     }
@@ -134,18 +137,26 @@ impl FileOpen {
         self.node.kind() == vfs::FileKind::Directory
     }
 
-    /// Tells the change time a client set, while it is the object's.
-    pub fn show_change_time(&self, meta: &mut Meta) {
-        if let Some((set, at)) = *self.change_time.lock()
-            && meta.attr.changed == at
-        {
-            meta.attr.changed = set;
-        }
-    }
-
     /// The object in the directory: of a stream the file.
     pub fn base(&self) -> &Arc<dyn Node> {
         self.stream.as_ref().map_or(&self.node, |stream| stream.node.base())
+    }
+
+    /// Tells who watches that the object changed in a way that `filter` names.
+    pub fn tell_changed(&self, filter: NotifyFilter) {
+        if !self.share.watchers.any() || filter.is_empty() {
+            return;
+        }
+        // Where it is gone nobody watches it any more.
+        if let Ok(path) = self.path() {
+            self.share.watchers.tell(&[Event::new(NotifyAction::Modified, filter, path.as_bytes())]);
+        }
+    }
+
+    /// Tells who watches that the name `path` of the object came or went.
+    pub fn tell_name(&self, action: NotifyAction, path: &Path) {
+        let filter = name_filter(self.is_directory());
+        self.share.watchers.tell(&[Event::new(action, filter, path.as_bytes())]);
     }
 
     /// Where the object, or the link it was opened through, is now.
@@ -155,6 +166,11 @@ impl FileOpen {
             None => self.share.backend.path_of(&**self.base()),
         }
     }
+}
+
+/// Who is interested in names.
+pub fn name_filter(is_directory: bool) -> NotifyFilter {
+    if is_directory { NotifyFilter::DIR_NAME } else { NotifyFilter::FILE_NAME }
 }
 
 impl Open {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use smb_wire::NtStatus;
 use smb_wire::codec::Put;
 use smb_wire::crypto::SigningKey;
-use smb_wire::smb2::{Flags, HEADER_BYTES, Header, put_error, put_error_data, set_next_command};
+use smb_wire::smb2::{
+    Flags, HEADER_BYTES, Header, put_error, put_error_data, put_error_symlink_like, set_next_command,
+};
 use vfs::{Buf, BufPool, PagePipe, Reply};
 
 use crate::failure::Failure;
@@ -86,9 +88,10 @@ impl ReplyWriter {
     pub fn fail(&mut self, failure: &Failure) {
         self.pages = None;
         self.buf.truncate(self.start() + HEADER_BYTES);
-        match failure.data.as_slice() {
-            [] => put_error(self),
-            data => put_error_data(data, self),
+        match (failure.data.as_slice(), failure.context) {
+            ([], _) => put_error(self),
+            (data, None) => put_error_data(data, self),
+            (data, Some(id)) => put_error_symlink_like(id, data, self),
         }
     }
 

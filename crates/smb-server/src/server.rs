@@ -8,10 +8,11 @@ use arc_swap::ArcSwap;
 use auth::UserLookup;
 use coherence::Table;
 use parking_lot::Mutex;
-use vfs::Cred;
+use vfs::{Cred, Path};
 
+use crate::open::Object;
 use crate::session::Session;
-use crate::{Config, Env};
+use crate::{Config, Env, Share};
 
 /// Finds the file system's identity of a user who has logged in; `None` when the system has no such user.
 pub type IdentityLookup = Arc<dyn Fn(&str) -> Option<Cred> + Send + Sync>;
@@ -64,14 +65,37 @@ impl Server {
         self.sessions.lock().values().map(|s| s.opens.lock().len()).sum()
     }
 
+    /// Whether anything below the directory `path` of a share is open.
+    pub(crate) fn has_open_below(&self, share: &Share, path: &Path) -> bool {
+        let sessions: Vec<_> = self.sessions.lock().values().cloned().collect();
+        sessions.iter().any(|session| {
+            let opens: Vec<_> = session.opens.lock().values().cloned().collect();
+            opens.iter().any(|open| match &open.object {
+                Object::File(file) if Arc::ptr_eq(&file.share.backend, &share.backend) => {
+                    let rest = file.path().ok();
+                    rest.is_some_and(|p| {
+                        p.as_bytes().strip_prefix(path.as_bytes()).is_some_and(|r| r.starts_with(b"/"))
+                    })
+                }
+                _ => false,
+            })
+        })
+    }
+
+    /// What all sessions hold on files: opens, locks, grants. Looks at every file in use.
+    pub fn claims(&self) -> coherence::Stats {
+        self.table.stats()
+    }
+
     pub(crate) fn next_persistent_id(&self) -> u64 {
         self.next_persistent.fetch_add(1, Relaxed)
     }
 
-    /// A session id nobody uses: hard to guess, never 0.
+    /// A session id nobody uses: hard to guess, never 0. It fits 32 bits, as Samba's do: there are clients that keep no
+    /// more, and what protects a session are its keys.
     pub(crate) fn new_session_id(&self) -> u64 {
         loop {
-            let id = u64::from_le_bytes(self.env.random_bytes()) & 0x7fff_ffff_ffff_ffff;
+            let id = u64::from_le_bytes(self.env.random_bytes()) & 0x7fff_ffff;
             if id != 0 && !self.sessions.lock().contains_key(&id) {
                 return id;
             }

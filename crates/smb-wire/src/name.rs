@@ -68,6 +68,17 @@ pub fn parse_target(wire: &[u8]) -> Result<WirePath, NtStatus> {
     parse_relative(wire.strip_prefix(&SEPARATOR.to_le_bytes()).unwrap_or(wire))
 }
 
+/// Whether a local name is a device's to Windows, whatever follows a dot: a client there could make such a file but never
+/// open it (MS-FSCC 2.1.5.2). ASCII case does not matter.
+pub fn is_device_name(local: &[u8]) -> bool {
+    let stem = local.split(|&b| b == b'.').next().unwrap_or_default().trim_ascii_end();
+    match stem.to_ascii_uppercase().as_slice() {
+        b"CON" | b"PRN" | b"AUX" | b"NUL" | b"CONIN$" | b"CONOUT$" => true,
+        [b'C', b'O', b'M', digit] | [b'L', b'P', b'T', digit] => digit.is_ascii_digit() && *digit != b'0',
+        _ => false,
+    }
+}
+
 /// Reads a stream alone, as a rename of a stream names it: `:name:$DATA`.
 pub fn parse_stream(wire: &[u8]) -> Result<StreamName, NtStatus> {
     let units = wire_units(wire)?;
@@ -300,6 +311,16 @@ pub fn from_utf16le(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_are_known_by_their_stem() {
+        for name in [&b"CON"[..], b"nul", b"Aux.txt", b"com1", b"LPT9.tar.gz", b"con .x"] {
+            assert!(is_device_name(name), "{}", String::from_utf8_lossy(name));
+        }
+        for name in [&b"CONS"[..], b"com0", b"com10", b"xcon", b".con", b"lpt"] {
+            assert!(!is_device_name(name), "{}", String::from_utf8_lossy(name));
+        }
+    }
 
     fn shown(local: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();

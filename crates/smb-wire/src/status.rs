@@ -107,6 +107,7 @@ statuses! {
     NONEXISTENT_SECTOR = 0xc000_0015, "The sector does not exist.";
     MORE_PROCESSING_REQUIRED = 0xc000_0016, "The exchange needs another message.";
     NO_MEMORY = 0xc000_0017, "Out of memory.";
+    INVALID_VIEW_SIZE = 0xc000_001f, "The copy would read past the end of its source.";
     ALREADY_COMMITTED = 0xc000_0021, "Already committed.";
     ACCESS_DENIED = 0xc000_0022, "Not allowed.";
     BUFFER_TOO_SMALL = 0xc000_0023, "The answer does not fit and cannot be cut.";

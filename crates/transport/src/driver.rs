@@ -135,6 +135,11 @@ impl Driver {
             && !self.shared.stopping.load(Relaxed)
             && self.machine.ready()
             && self.outbox.queued_bytes() < self.shared.limits.queued_reply_bytes
+            && (self.owes_nothing() || self.env.pool.stats().used_bytes < self.shared.limits.used_bytes_per_shard)
+    }
+
+    fn owes_nothing(&self) -> bool {
+        self.outbox.queued_bytes() == 0 && !self.machine.busy()
     }
 
     fn receive(&mut self) -> io::Result<Result<Taken, Refused>> {

@@ -91,7 +91,12 @@ impl Intake {
         let room = buf.room();
         let received = recv(socket, buf.spare(), RecvFlags::DONTWAIT);
         let count = match received {
-            Ok((0, _)) => return Ok(Ok(Taken::End)),
+            Ok((0, _)) => {
+                if !buf.is_empty() {
+                    self.state = State::Partial(buf);
+                }
+                return Ok(Ok(Taken::End));
+            }
             Ok((count, _)) => count,
             Err(error) => {
                 if !buf.is_empty() {
@@ -122,7 +127,10 @@ impl Intake {
             readv(socket, &mut [IoSliceMut::new(rest), IoSliceMut::new(peek.spare())])
         };
         let count = match received {
-            Ok(0) => return Ok(Ok(Taken::End)),
+            Ok(0) => {
+                self.state = State::Large { buf, len_bytes };
+                return Ok(Ok(Taken::End));
+            }
             Ok(count) => count,
             Err(error) => {
                 self.state = State::Large { buf, len_bytes };

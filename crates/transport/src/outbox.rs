@@ -172,7 +172,7 @@ mod tests {
         for i in 0..100u8 {
             outbox.push(reply(&vec![i; 50_000]));
             expected.extend(vec![i; 50_000]);
-            let mut pages = pool.pipe(100_000).unwrap();
+            let mut pages = pool.pipe(0, 100_000).unwrap();
             while pages.len_bytes() < 100_000 {
                 let at = pages.len_bytes();
                 pages.fill(file.as_fd(), at as u64, 100_000 - at, true).unwrap();

@@ -11,6 +11,10 @@ use vfs::{PagePipe, PipePool};
 
 use crate::sys;
 
+const PAGE_BYTES: usize = 4096;
+/// Pipes for one READ: 8 MiB at any alignment.
+const MOST_IN_A_ROW: usize = 9;
+
 /// Pipes of one size, kept for reuse.
 pub struct Pipes(Arc<Shared>);
 
@@ -35,22 +39,28 @@ impl Pipes {
 }
 
 impl PipePool for Pipes {
-    fn pipe(&self, len_bytes: usize) -> Option<Box<dyn PagePipe>> {
-        // A range that begins inside a page touches one page more than its length says.
-        if len_bytes + 4096 > self.0.pipe_bytes {
+    fn pipe(&self, offset_bytes: u64, len_bytes: usize) -> Option<Box<dyn PagePipe>> {
+        // A pipe has a slot for each page, and a range that begins inside a page touches one more: of the first pipe's
+        // slots, that page takes a whole one.
+        let into_page = (offset_bytes % PAGE_BYTES as u64) as usize;
+        let count = into_page.checked_add(len_bytes)?.div_ceil(self.0.pipe_bytes).max(1);
+        if count > MOST_IN_A_ROW {
             return None;
         }
-        let kept = self.0.idle.lock().pop();
-        let ends = match kept {
-            Some(ends) => ends,
-            None => self.0.make()?,
-        };
-        Some(Box::new(Pipe { ends: Some(ends), len: 0, spoilt: false, pool: Arc::clone(&self.0) }))
+        let mut row = Row { pipes: Vec::with_capacity(count), drained: 0, filled: 0, pool: Arc::clone(&self.0) };
+        for index in 0..count {
+            let room = self.0.pipe_bytes - if index == 0 { into_page } else { 0 };
+            row.pipes.push(Pipe { ends: self.0.take()?, len: 0, room, spoilt: false });
+        }
+        Some(Box::new(row))
     }
 }
 
 impl Shared {
-    fn make(&self) -> Option<Ends> {
+    fn take(&self) -> Option<Ends> {
+        if let Some(ends) = self.idle.lock().pop() {
+            return Some(ends);
+        }
         if self.made.fetch_add(1, Relaxed) < self.most
             && let Ok(ends) = make(self.pipe_bytes)
         {
@@ -69,61 +79,75 @@ fn make(pipe_bytes: usize) -> io::Result<Ends> {
     Ok(Ends { reader, writer })
 }
 
-struct Pipe {
-    /// `None` only while dropping.
-    ends: Option<Ends>,
-    len: usize,
-    /// Something failed on the way: what the pipe holds is unknown and it must not be used again.
-    spoilt: bool,
+/// Pipes filled and drained one after the other, as one: a large READ needs more pages than one pipe holds.
+struct Row {
+    pipes: Vec<Pipe>,
+    /// Pipes before this one are empty again.
+    drained: usize,
+    /// Pipes before this one are full.
+    filled: usize,
     pool: Arc<Shared>,
 }
 
-impl Pipe {
-    fn ends(&self) -> io::Result<&Ends> {
-        self.ends.as_ref().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
-    }
+struct Pipe {
+    ends: Ends,
+    len: usize,
+    /// Bytes it still takes.
+    room: usize,
+    /// Something failed on the way: what the pipe holds is unknown and it must not be used again.
+    spoilt: bool,
 }
 
-impl PagePipe for Pipe {
+impl PagePipe for Row {
     fn fill(&mut self, file: BorrowedFd<'_>, offset_bytes: u64, len_bytes: usize, may_wait: bool) -> io::Result<usize> {
-        if !may_wait && !sys::range_is_cached(file, offset_bytes, len_bytes as u64).unwrap_or(false) {
+        while self.pipes.get(self.filled).is_some_and(|pipe| pipe.room == 0) {
+            self.filled += 1;
+        }
+        let pipe = self.pipes.get_mut(self.filled).ok_or(io::ErrorKind::StorageFull)?;
+        let len = len_bytes.min(pipe.room);
+        if !may_wait && !sys::range_is_cached(file, offset_bytes, len as u64).unwrap_or(false) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let mut offset = offset_bytes;
-        let moved = splice(file, Some(&mut offset), &self.ends()?.writer, None, len_bytes, SpliceFlags::MOVE);
-        match moved {
+        match splice(file, Some(&mut offset), &pipe.ends.writer, None, len, SpliceFlags::MOVE) {
             Ok(count) => {
-                self.len += count;
+                pipe.len += count;
+                pipe.room -= count;
                 Ok(count)
             }
             Err(error) => {
-                self.spoilt = true;
+                pipe.spoilt = true;
                 Err(error.into())
             }
         }
     }
 
     fn len_bytes(&self) -> usize {
-        self.len
+        self.pipes.iter().map(|pipe| pipe.len).sum()
     }
 
     fn drain(&mut self, socket: BorrowedFd<'_>, more_follows: bool) -> io::Result<usize> {
-        let more = if more_follows { SpliceFlags::MORE } else { SpliceFlags::empty() };
+        while self.pipes.get(self.drained).is_some_and(|pipe| pipe.len == 0) {
+            self.drained += 1;
+        }
+        let last = self.drained + 1 >= self.pipes.len();
+        let Some(pipe) = self.pipes.get_mut(self.drained) else { return Ok(0) };
+        let more = if more_follows || !last { SpliceFlags::MORE } else { SpliceFlags::empty() };
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK | more;
-        let count = splice(&self.ends()?.reader, None, socket, None, self.len, flags)?;
-        self.len -= count.min(self.len);
+        let count = splice(&pipe.ends.reader, None, socket, None, pipe.len, flags)?;
+        pipe.len -= count.min(pipe.len);
         Ok(count)
     }
 }
 
-impl Drop for Pipe {
+impl Drop for Row {
     fn drop(&mut self) {
-        let Some(ends) = self.ends.take() else { return };
-        if self.len == 0 && !self.spoilt {
-            self.pool.idle.lock().push(ends);
-        } else {
-            drop(ends);
-            self.pool.made.fetch_sub(1, Relaxed);
+        for pipe in self.pipes.drain(..) {
+            if pipe.len == 0 && !pipe.spoilt {
+                self.pool.idle.lock().push(pipe.ends);
+            } else {
+                self.pool.made.fetch_sub(1, Relaxed);
+            }
         }
     }
 }
@@ -145,8 +169,8 @@ mod tests {
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
 
-        let pool = Pipes::new(1 << 20, 2);
-        let mut pipe = pool.pipe(150_000).unwrap();
+        let pool = Pipes::new(1 << 16, 3);
+        let mut pipe = pool.pipe(1000, 150_000).unwrap();
         while pipe.len_bytes() < 150_000 {
             let at = pipe.len_bytes();
             assert!(pipe.fill(file.as_fd(), 1000 + at as u64, 150_000 - at, true).unwrap() > 0);
@@ -161,7 +185,7 @@ mod tests {
         }
         assert_eq!(reader.join().unwrap(), &data[1000..151_000]);
         drop(pipe);
-        assert_eq!(pool.0.idle.lock().len(), 1);
+        assert_eq!(pool.0.idle.lock().len(), 3);
     }
 
     #[test]
@@ -169,14 +193,18 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 4096]).unwrap();
         let pool = Pipes::new(1 << 16, 2);
-        let mut pipe = pool.pipe(4096).unwrap();
+        let mut pipe = pool.pipe(0, 4096).unwrap();
         pipe.fill(file.as_fd(), 0, 4096, true).unwrap();
         drop(pipe);
-        assert_eq!(pool.0.idle.lock().len(), 0);
-        assert!(pool.pipe(1 << 16).is_none(), "unaligned, it would not fit");
-        let held = (pool.pipe(4096), pool.pipe(4096));
-        assert!(held.0.is_some() && held.1.is_some() && pool.pipe(4096).is_none(), "no more than allowed");
+        assert_eq!((pool.0.idle.lock().len(), pool.0.made.load(Relaxed)), (0, 0));
+        drop(pool.pipe(8192, 1 << 16).unwrap());
+        assert_eq!(pool.0.idle.lock().len(), 1, "aligned, it fits one");
+        drop(pool.pipe(1, 1 << 16).unwrap());
+        assert_eq!(pool.0.idle.lock().len(), 2, "unaligned, it needs two");
+        assert!(pool.pipe(0, 3 << 16).is_none());
+        let held = (pool.pipe(0, 4096), pool.pipe(0, 4096));
+        assert!(held.0.is_some() && held.1.is_some() && pool.pipe(0, 4096).is_none(), "no more than allowed");
         drop(held);
-        assert!(pool.pipe(4096).is_some());
+        assert!(pool.pipe(0, 4096).is_some());
     }
 }

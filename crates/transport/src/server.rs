@@ -17,7 +17,7 @@ use crate::driver::{Driver, Shared};
 use crate::{Counters, Machine, Pipes, Totals, Workers};
 
 /// Bounds that hold for every connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections open at the same time; further ones are closed at once.
     pub connections: usize,
@@ -27,6 +27,9 @@ pub struct Limits {
     pub handshake: Duration,
     /// Bytes of replies queued for a peer that does not read before its requests are no longer taken.
     pub queued_reply_bytes: usize,
+    /// Buffers in use by one shard's connections beyond which a connection takes a further request only when it owes no
+    /// reply.
+    pub used_bytes_per_shard: usize,
     /// Idle buffer memory kept for each shard.
     pub pool_bytes_per_shard: usize,
 }
@@ -38,6 +41,7 @@ impl Default for Limits {
             connections_per_peer: 20_000,
             handshake: Duration::from_secs(30),
             queued_reply_bytes: 4 << 20,
+            used_bytes_per_shard: 512 << 20,
             pool_bytes_per_shard: 64 << 20,
         }
     }

@@ -252,6 +252,34 @@ pub trait Node: Send + std::marker::Sync + Any {
     /// Makes sure the range has space and reads as before, extending the file when `extend`.
     fn allocate(&self, offset_bytes: u64, len_bytes: u64, extend: bool) -> VfsResult<()>;
 
+    /// Copies `len_bytes` from `offset_bytes` of this file to `to_bytes` of `to`, a file of the same backend opened for
+    /// writing and possibly this one: overlapping ranges are copied as if by way of a buffer. The answer is the count,
+    /// less only where this file ends. On failure some of it may have been copied.
+    fn copy_range(&self, offset_bytes: u64, to: &dyn Node, to_bytes: u64, len_bytes: u64) -> VfsResult<u64> {
+        crate::ranges::copy(self.id() == to.id(), self, offset_bytes, to, to_bytes, len_bytes)
+    }
+
+    /// Lets `to` share this file's extents instead of copying them. Both ranges lie within their files or reach
+    /// their own ends, and are aligned as the file system wants it, else
+    /// [`InvalidArgument`](crate::VfsError::InvalidArgument); nothing has changed on failure.
+    /// [`NotSupported`](crate::VfsError::NotSupported) without [`Capabilities::REFLINK`].
+    fn clone_range(&self, _offset_bytes: u64, _to: &dyn Node, _to_bytes: u64, _len_bytes: u64) -> VfsResult<()> {
+        Err(crate::VfsError::NotSupported)
+    }
+
+    /// Makes the range read as zeros without changing the length; what lies past the end of the file stays as it is.
+    /// With `release` its space is given back where the file system can, else it is kept.
+    fn zero_range(&self, offset_bytes: u64, len_bytes: u64, _release: bool) -> VfsResult<()> {
+        crate::ranges::write_zeros(self, offset_bytes, len_bytes)
+    }
+
+    /// The first range at or after `offset_bytes` that holds data, cut at the file's end; `None` when only holes or
+    /// nothing follows. A backend that keeps no holes calls everything data.
+    fn next_data(&self, offset_bytes: u64) -> VfsResult<Option<std::ops::Range<u64>>> {
+        let end = self.attr()?.len_bytes;
+        Ok((offset_bytes < end).then_some(offset_bytes..end))
+    }
+
     /// Lists entries from `cookie` (0 for the start) until `take` answers false or the directory ends; true at the end.
     /// An entry that exists throughout a listing is shown exactly once.
     fn read_dir(&self, cookie: u64, take: &mut dyn FnMut(DirEntry<'_>) -> bool) -> VfsResult<bool>;

@@ -18,6 +18,7 @@ mod exec;
 pub mod memfs;
 mod name;
 pub mod ntacl;
+mod ranges;
 mod reply;
 
 pub use attr::{Attr, FileId, FileKind, FsStat, SetAttr, SetTime, Timestamp};
@@ -29,4 +30,5 @@ pub use buf::{Buf, BufPool, Frame, PoolStats};
 pub use error::{VfsError, VfsResult};
 pub use exec::{Executor, Inline, offload};
 pub use name::{Name, NameError, Path};
+pub use ranges::copy as copy_by_buffer;
 pub use reply::{PagePipe, PipePool, Reply};

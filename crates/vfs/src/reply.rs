@@ -21,8 +21,8 @@ pub trait PagePipe: Send {
 
 /// Where pipes come from. A seam, so that a machine under test has none and serves everything by copying.
 pub trait PipePool: Send + Sync {
-    /// An empty pipe that holds at least `len_bytes` at any alignment, or `None`: the copy path serves then.
-    fn pipe(&self, len_bytes: usize) -> Option<Box<dyn PagePipe>>;
+    /// An empty pipe that holds `len_bytes` of a file from `offset_bytes` on, or `None`: the copy path serves then.
+    fn pipe(&self, offset_bytes: u64, len_bytes: usize) -> Option<Box<dyn PagePipe>>;
 }
 
 /// One complete frame to send: `head`, then the pages, if any. It counts as sent only when all of it is on the socket.

@@ -119,6 +119,8 @@ pub struct Limits {
     pub stop_seconds: u64,
     /// Bytes of replies queued for a client that does not read.
     pub queued_reply_bytes: usize,
+    /// Buffers in use of each shard in bytes.
+    pub buffers_in_use_bytes: usize,
     /// Idle buffer memory of each shard in bytes.
     pub buffer_pool_bytes: usize,
     /// Largest READ in bytes.
@@ -136,11 +138,12 @@ impl Default for Limits {
             connections_per_address: 20_000,
             sessions_per_connection: 64,
             trees_per_session: 1024,
-            opens_per_session: 65_536,
+            opens_per_session: 200_000,
             credits: 8192,
             handshake_seconds: 30,
             stop_seconds: 10,
-            queued_reply_bytes: 16 << 20,
+            queued_reply_bytes: 4 << 20,
+            buffers_in_use_bytes: 512 << 20,
             buffer_pool_bytes: 64 << 20,
             max_read_bytes: 8 << 20,
             max_write_bytes: 8 << 20,
@@ -191,7 +194,7 @@ pub struct DataPath {
 impl Default for DataPath {
     fn default() -> Self {
         Self {
-            page_read_bytes: Some(32 << 10),
+            page_read_bytes: Some(64 << 10),
             worker_write_bytes: 256 << 10,
             shards: None,
             workers: None,

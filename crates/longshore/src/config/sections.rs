@@ -111,6 +111,7 @@ fn limits(mut section: Section<'_, '_>, limits: &mut Limits) {
     section.set("handshake_seconds", &mut limits.handshake_seconds, count(1));
     section.set("stop_seconds", &mut limits.stop_seconds, count(0));
     section.set("queued_reply_bytes", &mut limits.queued_reply_bytes, size(1 << 20, 1 << 30));
+    section.set("buffers_in_use_bytes", &mut limits.buffers_in_use_bytes, size(16 << 20, 1 << 40));
     section.set("buffer_pool_bytes", &mut limits.buffer_pool_bytes, size(0, 1 << 40));
     section.set("max_read_bytes", &mut limits.max_read_bytes, transfer());
     section.set("max_write_bytes", &mut limits.max_write_bytes, transfer());

@@ -94,13 +94,13 @@ fn mode(descriptor: &SecurityDescriptor, uid: u32, gid: u32, now: &Attr) -> u32 
     (now.mode & 0o7000) | owner << 6 | group << 3 | other
 }
 
-/// The octal digit for some rights. Over SMB who may execute a file reads it, and who may append to it writes.
+/// The octal digit for some rights. Who may append to a file writes it, as far as POSIX goes.
 fn bits(rights: AccessMask, directory: bool) -> u32 {
     let bit = |right, bit| if rights.intersects(right) { bit } else { 0 };
-    let (read, write, execute) = (AccessMask::FILE_READ_DATA, AccessMask::FILE_WRITE_DATA, AccessMask::FILE_EXECUTE);
-    let (reads, writes) =
-        if directory { (read, write) } else { (read | execute, write | AccessMask::FILE_APPEND_DATA) };
-    bit(reads, 4) | bit(writes, 2) | bit(execute, 1)
+    let appends = if directory { AccessMask::empty() } else { AccessMask::FILE_APPEND_DATA };
+    bit(AccessMask::FILE_READ_DATA, 4)
+        | bit(AccessMask::FILE_WRITE_DATA | appends, 2)
+        | bit(AccessMask::FILE_EXECUTE, 1)
 }
 
 #[cfg(test)]

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use coherence::Deletion;
 use smb_wire::NtStatus;
-use smb_wire::smb2::{CloseRequest, CloseResponse};
+use smb_wire::fscc::NotifyAction;
+use smb_wire::smb2::{CloseRequest, CloseResponse, CreateOptions};
 use vfs::{Cred, FileId, Node, Path, VfsResult};
 
 use crate::Share;
 use crate::dispatch::Request;
 use crate::failure::Outcome;
 use crate::meta::Meta;
-use crate::open::{FileOpen, Object, Open};
+use crate::notify::Event;
+use crate::open::{FileOpen, Object, Open, name_filter};
 use crate::reply::ReplyWriter;
 use crate::server::Server;
 use crate::stream::StreamNode;
@@ -77,7 +79,10 @@ impl Owed {
             Some((path, id)) => (path.clone(), *id),
             None => (backend.path_of(&*by.node)?, by.node.id()),
         };
-        backend.remove(&by.cred, &*root, &path, Some(id))
+        backend.remove(&by.cred, &*root, &path, Some(id))?;
+        let filter = name_filter(by.link.is_none() && by.node.kind() == vfs::FileKind::Directory);
+        by.share.watchers.tell(&[Event::new(NotifyAction::Removed, filter, path.as_bytes())]);
+        Ok(())
     }
 }
 
@@ -85,6 +90,12 @@ impl Owed {
 pub fn release(_server: &Server, open: &Open) -> Option<Owed> {
     let Object::File(file) = &open.object else { return None };
     let own = owed(&file.claim, DeleteBy::new(file));
+    if let Some(watch) = file.watch.get() {
+        file.share.watchers.remove(watch);
+    }
+    if file.is_directory() && file.claim.delete_pending() {
+        file.share.watchers.going(file.node.id());
+    }
     let Some(stream) = &file.stream else { return own };
     let base = owed(&stream.base_claim, DeleteBy::base(file));
     match own {
@@ -112,6 +123,7 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         && let Object::File(file) = &open.object
         && let Ok(meta) = Meta::of(&*file.node, file.is_hidden())
     {
+        let meta = meta.on(&file.share);
         response = CloseResponse {
             has_attributes: true,
             times: meta.times(),
@@ -120,11 +132,15 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
             file_attributes: meta.attributes.bits(),
         };
     }
+    let opened_to_go = open.file().is_ok_and(|file| file.options.contains(CreateOptions::DELETE_ON_CLOSE));
     if let Some(owed) = release(&request.conn.server, &open) {
         let done = request.conn.offload(move || owed.run()).await;
         // The handle is closed whatever became of the file; the status says that the file is still there.
         match done {
             Some(Ok(()) | Err(vfs::VfsError::NotFound | vfs::VfsError::Stale)) => {}
+            // A directory that is not empty stays, and its CLOSE succeeds (MS-FSA 2.1.5.5); one whose disposition was set
+            // was empty then, and something came meanwhile: that is said.
+            Some(Err(vfs::VfsError::NotEmpty)) if opened_to_go => {}
             Some(Err(error)) => return Err(error.into()),
             None => return Err(NtStatus::INTERNAL_ERROR.into()),
         }

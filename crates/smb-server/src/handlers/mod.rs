@@ -1,5 +1,6 @@
 //! One file for each command or family: a handler takes a request and appends its response's body.
 
+pub mod change_notify;
 pub mod close;
 pub mod create;
 pub mod flush;
@@ -17,7 +18,7 @@ pub mod tree_connect;
 pub mod write;
 
 use smb_wire::NtStatus;
-use smb_wire::smb2::{ChangeNotifyRequest, Command, Header, OplockBreak, QueryDirectoryRequest, ReadRequest, put_four};
+use smb_wire::smb2::{Command, Header, OplockBreak, QueryDirectoryRequest, ReadRequest, check_four, put_four};
 
 use crate::dispatch::Request;
 use crate::failure::Outcome;
@@ -38,19 +39,10 @@ pub fn reply_room(message: &[u8]) -> Option<usize> {
 }
 
 /// ECHO (3.3.5.17).
-pub fn echo(out: &mut ReplyWriter) -> Outcome {
+pub(crate) fn echo(request: &Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    check_four(&request.message)?;
     put_four(out);
     Ok(NtStatus::SUCCESS)
-}
-
-/// CHANGE_NOTIFY (3.3.5.19): a server that does not watch directories says so, and clients poll.
-pub(crate) fn change_notify(request: &mut Request<'_>) -> Outcome {
-    let notify = ChangeNotifyRequest::decode(&request.message)?;
-    let open = request.open(notify.handle)?;
-    if !open.file()?.is_directory() {
-        return Err(NtStatus::INVALID_PARAMETER.into());
-    }
-    Err(NtStatus::NOT_SUPPORTED.into())
 }
 
 /// OPLOCK_BREAK acknowledgement (3.3.5.22): no oplock or lease is granted, so none can be acknowledged.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smb_wire::NtStatus;
 use smb_wire::codec::Put;
-use smb_wire::fscc::{AccessMask, Appended, DirEntryInfo, DirInfoClass, DirListWriter, FileAttributes, Pattern};
+use smb_wire::fscc::{AccessMask, Appended, DirEntryInfo, DirInfoClass, DirListWriter, Pattern};
 use smb_wire::name::local_to_wire;
 use smb_wire::smb2::{QueryDirectoryFlags, QueryDirectoryRequest, put_output_buffer};
 use vfs::{Access, Attr, Buf, Disposition, FileKind, Name, OpenHow, Wait, WantKind};
@@ -81,11 +81,17 @@ fn fill(open: &Open, class: DirInfoClass, single: bool, buf: &mut Buf, room: usi
     let file = open.file()?;
     let mut guard = file.listing.lock();
     let listing = guard.as_mut().ok_or(NtStatus::FILE_CLOSED)?;
+    let dots_given = listing.dots_given;
     let space = buf.spare().get_mut(..room).unwrap_or_default();
     let mut page = Page { file, class, single, list: DirListWriter::new(space, class), wire: Vec::new(), stop: None };
-    page.dots(listing)?;
-    if page.stop.is_none() && !listing.ended {
-        page.entries(listing)?;
+    let mut took = page.dots(listing);
+    if took.is_ok() && page.stop.is_none() && !listing.ended {
+        took = page.entries(listing);
+    }
+    if let Err(failure) = took {
+        // Nothing of this answer reaches the client: it begins here again.
+        listing.dots_given = dots_given;
+        return Err(failure);
     }
     match page.stop {
         Some(Stop::TooLarge) => Err(NtStatus::BUFFER_OVERFLOW.into()),
@@ -202,7 +208,7 @@ impl Page<'_> {
         {
             return Ok(Some(meta));
         }
-        Ok(Some(Meta::new(attr, read_entry_dos(&*self.file.node, name)?, hidden)))
+        Ok(Some(Meta::new(attr, read_entry_dos(&*self.file.node, name)?, hidden).on(&self.file.share)))
     }
 
     fn behind_link(&self, name: Name<'_>, hidden: bool) -> Option<Meta> {
@@ -216,7 +222,7 @@ impl Page<'_> {
         let path = vfs::Path::here().join(name);
         let backend = &self.file.share.backend;
         let opened = backend.open(&self.file.cred, &*self.file.node, &path, &how, Wait::Allowed).ok()?;
-        Some(Meta::new(opened.attr, read_dos(&*opened.node).ok()?, hidden))
+        Some(Meta::new(opened.attr, read_dos(&*opened.node).ok()?, hidden).on(&self.file.share))
     }
 
     /// Appends the entry whose name is in `self.wire`; false when it has to wait for the next answer.
@@ -228,9 +234,9 @@ impl Page<'_> {
                 times: meta.dir_times(),
                 end_of_file: meta.end_of_file(),
                 allocation: meta.allocation_bytes(),
-                attributes: meta.attributes & !FileAttributes::REPARSE_POINT,
+                attributes: meta.attributes,
                 ea_size: 0,
-                reparse_tag: 0,
+                reparse_tag: meta.reparse_tag(),
                 file_id: u128::from(meta.attr.id.ino),
                 short_name: &[],
                 name_utf16: &self.wire,

@@ -67,6 +67,9 @@ fn normalizes(request: &Request<'_>) -> bool {
 
 /// FileFullEaInformation (MS-FSA 2.1.5.12.10): all of them, or those the request names.
 fn eas(open: &Open, file: &FileOpen, input: &[u8], room: u32, out: &mut ReplyWriter) -> Outcome {
+    if (room as usize) < FileInfoClass::FULL_EA.query_min_len().unwrap_or(0) {
+        return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
+    }
     open.require_any(AccessMask::FILE_READ_EA)?;
     let wanted = if input.is_empty() { Ok(Vec::new()) } else { get_ea_names(input).collect::<Result<Vec<_>, _>>() };
     let wanted = wanted.map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
@@ -96,9 +99,7 @@ fn file_info(class: FileInfoClass, open: &Open, file: &FileOpen, room: u32) -> R
     if !right.is_empty() {
         open.require_any(right)?;
     }
-    let mut meta = Meta::of(&*file.node, file.is_hidden())?;
-    file.show_change_time(&mut meta);
-    let view = View { open, file, meta };
+    let view = View { open, file, meta: Meta::of(&*file.node, file.is_hidden())?.on(&file.share) };
     let mut out = Vec::with_capacity(128);
     match class {
         FileInfoClass::BASIC => view.basic().encode(&mut out),
@@ -117,12 +118,26 @@ fn file_info(class: FileInfoClass, open: &Open, file: &FileOpen, room: u32) -> R
         FileInfoClass::ATTRIBUTE_TAG => view.attribute_tag().encode(&mut out),
         FileInfoClass::STANDARD_LINK => view.standard_link().encode(&mut out),
         FileInfoClass::ID => view.id().encode(&mut out),
-        // There are no short names.
-        FileInfoClass::ALTERNATE_NAME => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
+        FileInfoClass::ALTERNATE_NAME => NameInfo { name: &short_name(file)? }.encode(&mut out),
         FileInfoClass::PIPE | FileInfoClass::PIPE_LOCAL => return Err(NtStatus::INVALID_PARAMETER.into()),
         _ => return Err(NtStatus::NOT_SUPPORTED.into()),
     }
     Ok(out)
+}
+
+/// No short names are made up: only what is one already has one.
+fn short_name(file: &FileOpen) -> Result<Vec<u8>, NtStatus> {
+    let name = file.name.lock();
+    let (stem, extension) = match name.iter().rposition(|&b| b == b'.') {
+        Some(at) => (name.get(..at).unwrap_or_default(), name.get(at + 1..).unwrap_or_default()),
+        None => (&name[..], &b""[..]),
+    };
+    let valid = |part: &[u8]| part.iter().all(|&b| b.is_ascii_alphanumeric() || b"!#$%&'()-@^_`{}~".contains(&b));
+    let fits = (1..=8).contains(&stem.len()) && extension.len() <= 3 && !name.ends_with(b".");
+    if !fits || !valid(stem) || !valid(extension) {
+        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+    }
+    Ok(utf16le(&String::from_utf8_lossy(&name.to_ascii_uppercase())))
 }
 
 /// An open as the information classes show it.
@@ -254,7 +269,7 @@ impl View<'_> {
     }
 
     fn attribute_tag(&self) -> AttributeTagInfo {
-        AttributeTagInfo { attributes: self.meta.attributes, reparse_tag: 0 }
+        AttributeTagInfo { attributes: self.meta.attributes, reparse_tag: self.meta.reparse_tag() }
     }
 
     fn standard_link(&self) -> StandardLinkInfo {
@@ -420,6 +435,7 @@ fn fs_attributes(file: &FileOpen) -> FsAttributes {
     let mut attributes =
         FsAttributes::CASE_PRESERVED_NAMES | FsAttributes::UNICODE_ON_DISK | FsAttributes::CASE_SENSITIVE_SEARCH;
     attributes.set(FsAttributes::SUPPORTS_SPARSE_FILES, can.contains(Capabilities::SPARSE));
+    attributes.set(FsAttributes::SUPPORTS_BLOCK_REFCOUNTING, can.contains(Capabilities::REFLINK));
     attributes.set(FsAttributes::READ_ONLY_VOLUME, can.contains(Capabilities::READ_ONLY));
     let beside =
         FsAttributes::NAMED_STREAMS | FsAttributes::PERSISTENT_ACLS | FsAttributes::SUPPORTS_EXTENDED_ATTRIBUTES;

@@ -72,7 +72,9 @@ async fn by_pages(
         return Ok(None);
     }
     let len = asked.len_bytes as usize;
-    let Some(mut pipe) = request.conn.shard.pipes.as_ref().and_then(|p| p.pipe(len)) else { return Ok(None) };
+    let Some(mut pipe) = request.conn.shard.pipes.as_ref().and_then(|p| p.pipe(asked.offset_bytes, len)) else {
+        return Ok(None);
+    };
     match file.node.read_pages(asked.offset_bytes, len, &mut *pipe, Wait::Never) {
         Ok(count) => return Ok(Some((pipe, count))),
         Err(VfsError::WouldBlock) => {}

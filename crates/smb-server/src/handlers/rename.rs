@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use coherence::{AccessKinds, OpenRequest, ShareKinds};
 use smb_wire::NtStatus;
-use smb_wire::fscc::{AccessMask, FileAttributes, RenameFlags, RenameInfo};
-use smb_wire::name::{StreamKind, parse_stream, parse_target};
+use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter, RenameFlags, RenameInfo};
+use smb_wire::name::{StreamKind, is_device_name, parse_stream, parse_target};
 use vfs::{Name, Path, Rename, VfsError, Wait};
 
 use super::create::to_path;
@@ -12,7 +13,8 @@ use crate::Share;
 use crate::dispatch::Request;
 use crate::failure::Failure;
 use crate::meta::read_dos;
-use crate::open::{FileOpen, Open, StreamOpen};
+use crate::notify::Event;
+use crate::open::{FileOpen, Open, StreamOpen, name_filter};
 use crate::server::Server;
 use crate::stream;
 
@@ -130,6 +132,9 @@ impl Change {
             return Err(NtStatus::INVALID_PARAMETER.into());
         }
         let target = to_path(&file.share, &wire.path)?;
+        if target.last().is_some_and(|name| is_device_name(name.as_bytes())) {
+            return Err(NtStatus::OBJECT_NAME_INVALID.into());
+        }
         if target.is_here() {
             return Err(NtStatus::OBJECT_NAME_COLLISION.into());
         }
@@ -164,6 +169,10 @@ impl Change {
         if file.is_directory() && is_below(&to, &from) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
+        if file.is_directory() && self.server.has_open_below(&file.share, &from) {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
+        self.check_parent(file, &to)?;
         let same_object = |path: &Path| {
             let attr = backend.attr_at(&file.cred, &*root, path, Wait::Allowed);
             attr.is_ok_and(|attr| attr.id == file.node.id())
@@ -179,7 +188,21 @@ impl Change {
         } else {
             backend.rename(&file.cred, (&*root, &from), (&*root, &to), Rename::NoReplace)?;
         }
+        tell_renamed(file, &from, &to);
         *file.name.lock() = to.last().map(Name::as_bytes).unwrap_or_default().into();
+        Ok(())
+    }
+
+    /// A rename opens the directory it renames into, to add an entry and letting others read and write it: it must get
+    /// along with those who have that directory open (MS-FSA 2.1.5.15.11).
+    fn check_parent(&self, file: &FileOpen, to: &Path) -> Result<(), Failure> {
+        let backend = &file.share.backend;
+        let parent = to.parent().unwrap_or_else(Path::here);
+        let attr = backend.attr_at(&file.cred, &*backend.root(), &parent, Wait::Allowed)?;
+        let mut open = OpenRequest::new(attr.id, AccessKinds::WRITE, ShareKinds::READ | ShareKinds::WRITE);
+        open.momentary = true;
+        let now = coherence::Instant(self.server.env.clock.monotonic_ms());
+        self.server.table.open(now, &open)?; // and closes it again
         Ok(())
     }
 
@@ -188,11 +211,33 @@ impl Change {
         let backend = &file.share.backend;
         let root = backend.root();
         let (to, taken) = self.spell_target(file, &Path::here())?;
-        if let Some(taken) = taken {
-            self.check_replace(file, &taken)?;
-            backend.remove(&file.cred, &*root, &taken, None)?;
+        match taken {
+            None => backend.link(&file.cred, &*file.node, &*root, &to)?,
+            Some(taken) => {
+                self.check_replace(file, &taken)?;
+                self.replace_by_link(file, &taken, &to)?;
+            }
         }
-        backend.link(&file.cred, &*file.node, &*root, &to)?;
+        file.tell_name(NotifyAction::Added, &to);
+        Ok(())
+    }
+
+    /// The link is made beside what it replaces and then moved onto it: when it cannot be made, nothing is lost.
+    fn replace_by_link(&self, file: &FileOpen, taken: &Path, to: &Path) -> Result<(), Failure> {
+        let backend = &file.share.backend;
+        let root = backend.root();
+        let name = format!(".longshore-{:016x}", self.open.handle.persistent);
+        let name = Name::new(name.as_bytes()).map_err(|_| NtStatus::INTERNAL_ERROR)?;
+        let beside = taken.parent().unwrap_or_default().join(name);
+        backend.link(&file.cred, &*file.node, &*root, &beside)?;
+        let moved = backend.rename(&file.cred, (&*root, &beside), (&*root, taken), Rename::Replace);
+        if let Err(error) = moved {
+            backend.remove(&file.cred, &*root, &beside, Some(file.node.id()))?;
+            return Err(error.into());
+        }
+        if taken != to {
+            backend.rename(&file.cred, (&*root, taken), (&*root, to), Rename::NoReplace)?;
+        }
         Ok(())
     }
 
@@ -240,6 +285,29 @@ impl Change {
         }
         Ok(())
     }
+}
+
+/// Within one directory a rename is told as a pair of names, else as going and coming.
+fn tell_renamed(file: &FileOpen, from: &Path, to: &Path) {
+    let watchers = &file.share.watchers;
+    if !watchers.any() {
+        return;
+    }
+    let is_directory = file.is_directory() && file.link.is_none();
+    let event = |action, path| Event::new(action, name_filter(is_directory), path);
+    let (old, new) = (from.as_bytes(), to.as_bytes());
+    if from.parent() == to.parent() {
+        watchers.tell(&[event(NotifyAction::RenamedOldName, old), event(NotifyAction::RenamedNewName, new)]);
+    } else {
+        watchers.tell(&[event(NotifyAction::Removed, old)]);
+        watchers.tell(&[event(NotifyAction::Added, new)]);
+    }
+    if is_directory {
+        return watchers.moved(old, new);
+    }
+    // As Windows: who does not watch names is told that the file under its new one changed.
+    let filter = NotifyFilter::ATTRIBUTES | NotifyFilter::CREATION;
+    watchers.tell(&[Event { except: NotifyFilter::FILE_NAME, ..Event::new(NotifyAction::Modified, filter, new) }]);
 }
 
 fn is_below(path: &Path, ancestor: &Path) -> bool {

@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use auth::{Acceptor, AuthError, Authenticated, LoginKind, SessionKey, Step};
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Derivation, PreauthHash, SealingKey, SessionKeys, SigningKey};
-use smb_wire::smb2::{Dialect, SecurityMode, SessionFlags, SessionSetupRequest, SessionSetupResponse, put_four};
+use smb_wire::smb2::{
+    Dialect, SecurityMode, SessionFlags, SessionSetupRequest, SessionSetupResponse, check_four, put_four,
+};
 use vfs::Cred;
 
 use crate::config::Encryption;
@@ -46,7 +48,7 @@ pub(crate) fn session_setup(request: &mut Request<'_>, out: &mut ReplyWriter) ->
     }
     let mut login = begin_or_continue(request)?;
     login.preauth.update(&message);
-    let id = request.header.session_id;
+    let (id, renews) = (request.header.session_id, login.renews);
     out_session_id(request, out);
     let users = request.conn.server.users.load_full();
     match login.acceptor.step(setup.security_buffer, &**users) {
@@ -66,6 +68,11 @@ pub(crate) fn session_setup(request: &mut Request<'_>, out: &mut ReplyWriter) ->
         }
         Err(error) => {
             PathCounters::bump(&request.conn.shard.counters.failed_logins, 1);
+            if renews && let Some(channel) = request.channel.clone() {
+                // Who cannot log in again has lost the session (3.3.5.5.3).
+                request.conn.state.borrow_mut().channels.remove(&id);
+                end_session(request.conn, &channel.session);
+            }
             tracing::info!(peer = %request.conn.peer, "login refused");
             Err(match error {
                 AuthError::InvalidToken => NtStatus::INVALID_PARAMETER,
@@ -241,6 +248,7 @@ pub(crate) fn close_all(server: &Server, opens: Vec<Arc<Open>>) {
 
 /// LOGOFF.
 pub(crate) fn logoff(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    check_four(&request.message)?;
     let session = Arc::clone(request.session()?);
     end_session(request.conn, &session);
     put_four(out);

@@ -7,7 +7,7 @@ use smb_wire::NtStatus;
 use smb_wire::codec::Put;
 use smb_wire::fscc::{
     AccessMask, AllocationInfo, BasicInfo, DispositionExInfo, DispositionFlags, DispositionInfo, EndOfFileInfo,
-    FileAttributes, FileInfoClass, FileTime, ModeInfo, PositionInfo, RenameInfo, TimeUpdate,
+    FileAttributes, FileInfoClass, FileMode, FileTime, ModeInfo, NotifyFilter, PositionInfo, RenameInfo, TimeUpdate,
 };
 use smb_wire::smb2::{InfoType, SetInfoRequest};
 use vfs::{SetAttr, SetTime, VfsResult};
@@ -56,15 +56,22 @@ async fn set_file(
         FileInfoClass::BASIC => {
             open.require_any(AccessMask::FILE_WRITE_ATTRIBUTES)?;
             let change = BasicChange::check(&BasicInfo::decode(input)?, file)?;
-            on_worker(request, open, move |file| change.apply(file)).await
+            let filter = change.filter();
+            on_worker(request, open, move |file| change.apply(file)).await?;
+            file.tell_changed(filter);
+            Ok(())
         }
         FileInfoClass::END_OF_FILE => {
             let len = EndOfFileInfo::decode(input)?.end_of_file;
-            set_len(request, open, file, len).await
+            set_len(request, open, file, len).await?;
+            file.tell_changed(NotifyFilter::SIZE);
+            Ok(())
         }
         FileInfoClass::ALLOCATION => {
             let bytes = AllocationInfo::decode(input)?.allocation_bytes;
-            set_allocation(request, open, file, bytes).await
+            set_allocation(request, open, file, bytes).await?;
+            file.tell_changed(NotifyFilter::SIZE);
+            Ok(())
         }
         FileInfoClass::DISPOSITION => {
             let flags = if DispositionInfo::decode(input)?.delete {
@@ -95,6 +102,7 @@ async fn set_file(
         }
         FileInfoClass::MODE => {
             let mode = ModeInfo::decode(input)?.mode;
+            check_mode(mode)?;
             file.mode.store(u64::from(mode.bits()), Relaxed);
             Ok(())
         }
@@ -110,6 +118,13 @@ async fn set_file(
         }
         _ => Err(NtStatus::NOT_SUPPORTED.into()),
     }
+}
+
+/// What can be set is how data pass, and not both kinds of synchronous (MS-FSA 2.1.5.15.9).
+fn check_mode(mode: FileMode) -> Result<(), NtStatus> {
+    let kinds = FileMode::SYNCHRONOUS_IO_ALERT | FileMode::SYNCHRONOUS_IO_NONALERT;
+    let valid = FileMode::WRITE_THROUGH | FileMode::SEQUENTIAL_ONLY | FileMode::NO_INTERMEDIATE_BUFFERING | kinds;
+    if valid.contains(mode) && !mode.contains(kinds) { Ok(()) } else { Err(NtStatus::INVALID_PARAMETER) }
 }
 
 /// Runs a change of the open's file where it may wait.
@@ -157,11 +172,24 @@ impl BasicChange {
         })
     }
 
+    /// Who is interested.
+    fn filter(&self) -> NotifyFilter {
+        let mut filter = NotifyFilter::empty();
+        filter.set(NotifyFilter::ATTRIBUTES, self.attributes.is_some());
+        filter.set(NotifyFilter::CREATION, self.created.is_some());
+        filter.set(NotifyFilter::LAST_ACCESS, self.accessed.is_some());
+        filter.set(NotifyFilter::LAST_WRITE, self.written.is_some());
+        filter
+    }
+
     fn apply(&self, file: &FileOpen) -> VfsResult<()> {
         if self.attributes.is_some() || self.created.is_some() {
             let mut attributes = self.attributes;
             if let Some(attributes) = &mut attributes {
                 attributes.set(FileAttributes::DIRECTORY, file.is_directory());
+                // A file stays sparse, or does not become it, whatever is set here (MS-FSA 2.1.5.15.2).
+                let stored = FileAttributes::from_bits_retain(read_dos(&*file.node)?.attributes.unwrap_or(0));
+                attributes.set(FileAttributes::SPARSE_FILE, stored.contains(FileAttributes::SPARSE_FILE));
             }
             store_dos(&*file.node, &file.cred, attributes, self.created)?;
         }
@@ -171,7 +199,11 @@ impl BasicChange {
             file.node.set_attr(&file.cred, &set)?;
         }
         if let Some(changed) = self.changed {
-            *file.change_time.lock() = Some((local_time(changed), file.node.attr()?.changed));
+            file.change_time_set.store(changed.0, Relaxed);
+        }
+        let shown = file.change_time_set.load(Relaxed);
+        if shown != 0 {
+            file.share.change_times.set(&file.node.attr()?, FileTime(shown));
         }
         Ok(())
     }
@@ -234,6 +266,9 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
         }
         file.claim.set_delete_pending(true, Some(DeleteBy::new(file)));
+        if file.is_directory() && file.link.is_none() {
+            file.share.watchers.going(file.node.id());
+        }
         Ok(())
     };
     request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use smb_wire::NtStatus;
 use smb_wire::fscc::AccessMask;
-use smb_wire::smb2::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse, put_four};
+use smb_wire::smb2::{
+    ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse, check_four, put_four,
+};
 
 use crate::dispatch::Request;
 use crate::failure::Outcome;
@@ -50,6 +52,7 @@ pub(crate) fn tree_connect(request: &mut Request<'_>, out: &mut ReplyWriter) -> 
 
 /// TREE_DISCONNECT: the opens made through it are closed.
 pub(crate) fn tree_disconnect(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
+    check_four(&request.message)?;
     let id = request.tree()?.id;
     let session = Arc::clone(request.session()?);
     session.trees.lock().remove_where(|t| t.id == id);

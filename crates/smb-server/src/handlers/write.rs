@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use smb_wire::NtStatus;
-use smb_wire::fscc::AccessMask;
+use smb_wire::fscc::{AccessMask, NotifyFilter};
 use smb_wire::smb2::{CreateOptions, WriteRequest, WriteResponse};
 use vfs::{FileKind, Frame, Sync, Wait};
 
@@ -18,8 +18,8 @@ use crate::{Clock, PathCounters};
 const WRITE_THROUGH: u32 = 1;
 /// A write to the page cache that took longer met a slow device: those after it go to a worker.
 const SLOW_MS: u64 = 5;
-/// A write at this offset appends, for an open that may only append (MS-FSA 2.1.5.3).
-const APPEND_OFFSET: u64 = u64::MAX;
+/// No byte lies at or beyond this: the largest file of NTFS, which clients take this to be.
+const MAX_FILE_BYTES: u64 = 0xfff_ffff_0000;
 
 /// WRITE.
 pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
@@ -59,10 +59,20 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
             file.slow.store(true, Relaxed);
         }
     }
+    if file.share.watchers.any() && !asked.data.is_empty() {
+        tell_written(file, offset + asked.data.len() as u64);
+    }
     PathCounters::bump(&request.conn.shard.counters.write_bytes, asked.data.len() as u64);
     open.moved_to(offset + asked.data.len() as u64);
     WriteResponse { count_bytes: asked.data.len() as u32 }.put(out);
     Ok(NtStatus::SUCCESS)
+}
+
+/// A write that reaches the end of the file counts as a change of its length.
+fn tell_written(file: &FileOpen, end: u64) {
+    let mut filter = NotifyFilter::LAST_WRITE;
+    filter.set(NotifyFilter::SIZE, file.node.attr().is_ok_and(|attr| attr.len_bytes == end));
+    file.tell_changed(filter);
 }
 
 /// Checks the right to write there; the answer is where.
@@ -72,18 +82,14 @@ fn check(open: &Open, file: &FileOpen, asked: &WriteRequest<'_>) -> Result<u64, 
     }
     open.require_any(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_APPEND_DATA)?;
     let len = asked.data.len() as u64;
-    let append_only = !open.granted.contains(AccessMask::FILE_WRITE_DATA);
-    let mut offset = asked.offset_bytes;
-    if append_only || offset == APPEND_OFFSET {
-        let end = file.node.attr()?.len_bytes;
-        if offset == APPEND_OFFSET {
-            offset = end;
-        } else if offset < end {
-            return Err(NtStatus::ACCESS_DENIED.into());
-        }
-    }
-    if offset.checked_add(len).is_none_or(|end| end > i64::MAX as u64) {
+    let offset = asked.offset_bytes;
+    // Negative offsets, which locally mean the end or the current position, mean nothing here.
+    let end = offset.checked_add(len).filter(|&end| end <= i64::MAX as u64).ok_or(NtStatus::INVALID_PARAMETER)?;
+    if len > 0 && end > MAX_FILE_BYTES {
         return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    if !open.granted.contains(AccessMask::FILE_WRITE_DATA) && offset < file.node.attr()?.len_bytes {
+        return Err(NtStatus::ACCESS_DENIED.into());
     }
     file.claim.check_write(offset, len).map_err(|_| NtStatus::FILE_LOCK_CONFLICT)?;
     Ok(offset)

@@ -146,6 +146,12 @@ impl RpcPipe {
         (self.unread, self.output.front().map_or(0, |message| message.len().saturating_sub(self.read)))
     }
 
+    /// At most `max` bytes of the next message, which stay there.
+    pub fn peek(&self, max: usize) -> &[u8] {
+        let left = self.output.front().and_then(|message| message.get(self.read..)).unwrap_or_default();
+        left.get(..max).unwrap_or(left)
+    }
+
     fn take_all(&mut self, mut bytes: &[u8]) -> Result<(), PipeError> {
         while !bytes.is_empty() {
             let wanted = self.missing()?.min(bytes.len());

@@ -8,7 +8,9 @@ mod file_list;
 mod flags;
 mod fs_info;
 mod layout;
+mod notify;
 mod pattern;
+mod reparse;
 mod time;
 
 pub use dir_info::{Appended, DirEntryInfo, DirInfoClass, DirListWriter, DirTimes, dir_entries};
@@ -29,5 +31,7 @@ pub use fs_info::{
     SizeFsInfo, VolumeFsInfo,
 };
 pub use layout::{Chain, FsccError};
+pub use notify::{NotifyAction, NotifyFilter, notify_entries, notify_entry_bytes, put_notify_entries};
 pub use pattern::Pattern;
+pub use reparse::{ReparseError, SymlinkReparse};
 pub use time::{FileTime, TimeUpdate};

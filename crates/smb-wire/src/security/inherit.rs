@@ -6,12 +6,6 @@ use crate::fscc::AccessMask;
 /// Flags that say what becomes of an entry in new objects.
 const PASSED_ON: AceFlags = AceFlags::OBJECT_INHERIT.union(AceFlags::CONTAINER_INHERIT);
 
-/// Whether a directory's DACL has anything that new objects of this kind inherit.
-pub fn inherits(parent: &SecurityDescriptor, directory: bool) -> bool {
-    let flags = if directory { PASSED_ON } else { AceFlags::OBJECT_INHERIT };
-    parent.dacl.as_ref().is_some_and(|dacl| dacl.aces.iter().any(|ace| ace.flags.intersects(flags)))
-}
-
 /// The descriptor of an object that `token` makes in a directory with the descriptor `parent`: what it inherits, or when
 /// that is nothing, all rights for its owner and the system.
 pub fn inherited(parent: &SecurityDescriptor, directory: bool, token: &Token) -> SecurityDescriptor {
@@ -140,6 +134,5 @@ mod tests {
         let sd = child(Sid::everyone(), OI, Control::DACL_AUTO_INHERITED, false);
         assert_eq!(flags_of(&sd), [0x10]);
         assert_eq!(sd.control, Control::DACL_PRESENT | Control::DACL_AUTO_INHERITED);
-        assert!(inherits(&SecurityDescriptor { dacl: sd.dacl.clone(), ..sd.clone() }, false) == false);
     }
 }

@@ -11,5 +11,5 @@ mod sid;
 pub use access::{Token, granted};
 pub use acl::{Ace, AceBody, AceFlags, AceKind, Acl};
 pub use descriptor::{BadDescriptor, Control, SecurityDescriptor, SecurityInfo};
-pub use inherit::{inherited, inherits};
+pub use inherit::inherited;
 pub use sid::Sid;

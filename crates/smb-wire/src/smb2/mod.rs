@@ -37,7 +37,8 @@ pub use rw::{
 };
 pub use session::{SessionFlags, SessionSetupRequest, SessionSetupResponse};
 pub use simple::{
-    ChangeNotifyRequest, ErrorResponse, OplockBreak, put_error, put_error_data, put_error_symlink_like, put_four,
+    ChangeNotifyRequest, ErrorResponse, OplockBreak, check_four, put_error, put_error_data, put_error_symlink_like,
+    put_four,
 };
 pub use tree::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 
@@ -56,11 +57,13 @@ impl FileHandle {
     /// In a related compound: the handle of the request before (3.3.5.2.7.2).
     pub const PREVIOUS: Self = Self { persistent: u64::MAX, volatile: u64::MAX };
 
-    fn decode(r: &mut Reader<'_>) -> Result<Self, Truncated> {
+    /// Reads the two halves.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Truncated> {
         Ok(Self { persistent: r.u64()?, volatile: r.u64()? })
     }
 
-    fn put(self, out: &mut (impl crate::codec::Put + ?Sized)) {
+    /// Appends the two halves.
+    pub fn put(self, out: &mut (impl crate::codec::Put + ?Sized)) {
         out.put_u64(self.persistent);
         out.put_u64(self.volatile);
     }

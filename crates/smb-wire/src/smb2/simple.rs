@@ -38,6 +38,11 @@ pub fn put_four(out: &mut (impl Put + ?Sized)) {
     out.put_u16(0);
 }
 
+/// Checks such a body in a request: ECHO, LOGOFF, TREE_DISCONNECT.
+pub fn check_four(message: &[u8]) -> Result<(), Malformed> {
+    body(message, 4)?.skip(2).map_err(Malformed::from)
+}
+
 /// An error response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorResponse<'a> {

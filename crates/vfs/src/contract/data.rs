@@ -272,3 +272,70 @@ pub fn a_removed_file_is_read_to_the_end(world: &World) {
     let new = world.make("a", b"new");
     assert_ne!(new.id(), node.id());
 }
+
+pub fn ranges_are_copied(world: &World) {
+    let (from, to) = (world.make("a", b"hello world"), world.make("b", b"...."));
+    assert_eq!(from.copy_range(6, &*to, 2, 3), Ok(3));
+    assert_eq!(read_all(&*to), b"..wor");
+    assert_eq!(from.copy_range(6, &*to, 0, 100), Ok(5));
+    assert_eq!(from.copy_range(11, &*to, 0, 100), Ok(0));
+    assert_eq!(from.copy_range(0, &*to, 8, 0), Ok(0));
+    assert_eq!(read_all(&*to), b"world");
+    let reader = world.open("b", Access::READ).unwrap();
+    assert_eq!(from.copy_range(0, &*reader, 0, 3), Err(VfsError::AccessDenied));
+    let writer = world.open("a", Access::WRITE).unwrap();
+    assert_eq!(writer.copy_range(0, &*to, 0, 3), Err(VfsError::AccessDenied));
+}
+
+pub fn ranges_are_copied_over_themselves(world: &World) {
+    let node = world.make("a", b"abcdef");
+    assert_eq!(node.copy_range(0, &*node, 2, 4), Ok(4));
+    assert_eq!(read_all(&*node), b"ababcd");
+    assert_eq!(node.copy_range(1, &*node, 0, 5), Ok(5));
+    assert_eq!(read_all(&*node), b"babcdd");
+    // Through another node, and longer than any buffer.
+    let long: Vec<u8> = (0..3_000_000u32).map(|n| (n / 7) as u8).collect();
+    node.write(0, &long, Wait::Allowed).unwrap();
+    let again = world.open("a", Access::READ | Access::WRITE).unwrap();
+    assert_eq!(node.copy_range(0, &*again, 100, 3_000_000), Ok(3_000_000));
+    assert!(read_all(&*node)[100..] == long);
+}
+
+pub fn ranges_are_zeroed(world: &World) {
+    for release in [false, true] {
+        let node = world.make(if release { "a" } else { "b" }, b"hello world");
+        node.zero_range(2, 3, release).unwrap();
+        assert_eq!(read_all(&*node), b"he\0\0\0 world");
+        node.zero_range(9, 100, release).unwrap();
+        node.zero_range(50, 100, release).unwrap();
+        node.zero_range(0, 0, release).unwrap();
+        assert_eq!(read_all(&*node), b"he\0\0\0 wor\0\0");
+    }
+    let reader = world.open("a", Access::READ).unwrap();
+    assert_eq!(reader.zero_range(0, 1, true), Err(VfsError::AccessDenied));
+}
+
+pub fn data_is_found(world: &World) {
+    let node = world.make("a", b"");
+    assert_eq!(node.next_data(0), Ok(None));
+    node.write(1 << 20, b"data", Wait::Allowed).unwrap();
+    let end = (1 << 20) + 4;
+    let found = node.next_data(0).unwrap().unwrap();
+    assert!(found.start <= 1 << 20 && found.end == end, "{found:?}");
+    assert_eq!(node.next_data(end - 1), Ok(Some(end - 1..end)));
+    assert_eq!(node.next_data(end), Ok(None));
+    assert_eq!(node.next_data(u64::MAX), Ok(None));
+}
+
+pub fn extents_are_shared(world: &World) {
+    let block = vec![7; 1 << 16];
+    let (from, to) = (world.make("a", &block), world.make("b", b""));
+    let shared = from.clone_range(0, &*to, 0, 1 << 16);
+    if world.backend.capabilities().contains(Capabilities::REFLINK) {
+        assert_eq!(shared, Ok(()));
+        assert_eq!(read_all(&*to), block);
+    } else {
+        assert_eq!(shared, Err(VfsError::NotSupported));
+        assert_eq!(read_all(&*to), b"");
+    }
+}

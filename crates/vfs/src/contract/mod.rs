@@ -29,7 +29,8 @@ macro_rules! contract_tests {
             what_is_written_is_read, reads_end_with_the_file, a_file_is_cut_and_extended, offsets_out_of_reach_are_refused,
             rights_are_those_of_the_open, space_is_reserved, attributes_are_set, times_are_set, extended_attributes,
             an_attribute_only_node_is_enough_for_attributes, modes_are_exact, others_are_refused, pages_or_not_supported,
-            a_removed_file_is_read_to_the_end
+            a_removed_file_is_read_to_the_end, ranges_are_copied, ranges_are_copied_over_themselves,
+            ranges_are_zeroed, data_is_found, extents_are_shared
         }
         $crate::contract_tests! { @each $make, names:
             dispositions, kinds_are_checked, missing_is_told_from_missing_path, nothing_is_made_without_waiting,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes};
+use smb_wire::name::is_device_name;
 use smb_wire::security::{Control, SecurityDescriptor, SecurityInfo, inherited};
 use smb_wire::smb2::{CreateOptions, Disposition as Wanted};
 use vfs::{Access, Attr, Disposition, FileId, FileKind, Node, OpenHow, Opened, Path, VfsError, Wait, WantKind};
@@ -41,6 +42,8 @@ pub struct Found {
 pub enum Halt {
     /// It must be tried again where it may wait.
     WouldBlock,
+    /// A symbolic link in its path leads nowhere.
+    Link,
     /// It failed.
     Failed(NtStatus),
 }
@@ -50,6 +53,7 @@ impl Halt {
     pub fn into_failure(self) -> Failure {
         match self {
             Self::WouldBlock => NtStatus::INTERNAL_ERROR.into(),
+            Self::Link => NtStatus::OBJECT_NAME_NOT_FOUND.into(),
             Self::Failed(status) => status.into(),
         }
     }
@@ -212,6 +216,13 @@ impl Search<'_> {
                 let how = self.how(access - Access::WRITE, follow);
                 Ok(self.share.backend.open(&self.tree.cred, &*root, path, &how, self.wait)?)
             }
+            // Executing lets clients read, where the kernel does too.
+            Err(VfsError::AccessDenied)
+                if access.contains(Access::READ) && !granted.contains(AccessMask::FILE_READ_DATA) && kind.is_some() =>
+            {
+                let how = self.how(access - Access::READ, follow);
+                Ok(self.share.backend.open(&self.tree.cred, &*root, path, &how, self.wait)?)
+            }
             result => Ok(result?),
         }
     }
@@ -287,7 +298,10 @@ impl Search<'_> {
             Ok(path) => match self.existing(&path) {
                 // It went away meanwhile, or is a link that leads nowhere: taken, but not to be opened.
                 Err(Halt::Failed(NtStatus::OBJECT_NAME_NOT_FOUND)) if path == self.plan.path => {
-                    self.make_or(&path, status)
+                    match self.make_or(&path, status) {
+                        Err(Halt::Failed(NtStatus::OBJECT_NAME_NOT_FOUND)) => Err(Halt::Link),
+                        result => result,
+                    }
                 }
                 result => result,
             },
@@ -309,6 +323,10 @@ impl Search<'_> {
         let deletes = self.plan.options.contains(CreateOptions::DELETE_ON_CLOSE);
         if deletes && self.plan.attributes.contains(FileAttributes::READONLY) {
             return Err(NtStatus::CANNOT_DELETE.into()); // MS-FSA 2.1.5.1.1
+        }
+        // One that another program made can be opened; none is made here.
+        if path.last().is_some_and(|name| is_device_name(name.as_bytes())) {
+            return Err(NtStatus::OBJECT_NAME_INVALID.into());
         }
         let kind = if self.plan.is_directory() { WantKind::Directory } else { WantKind::File };
         let how = OpenHow {
@@ -333,7 +351,8 @@ impl Search<'_> {
             Err(VfsError::Exists) if self.plan.disposition != Wanted::Create => return self.existing(path),
             result => result?,
         };
-        let mut attributes = self.plan.attributes;
+        // Sparse is what FSCTL_SET_SPARSE makes a file, and nothing else.
+        let mut attributes = self.plan.attributes - FileAttributes::SPARSE_FILE;
         attributes.set(FileAttributes::ARCHIVE, kind == WantKind::File);
         attributes.set(FileAttributes::DIRECTORY, kind == WantKind::Directory);
         store_dos(&*opened.node, cred, Some(attributes), None)?;

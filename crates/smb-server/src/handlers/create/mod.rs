@@ -6,11 +6,12 @@ mod plan;
 mod rights;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use coherence::{AccessKinds, OpenClaim, OpenRequest, ShareKinds};
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
-use smb_wire::fscc::{AccessMask, FileAttributes};
+use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter};
 use smb_wire::smb2::{
     CreateContexts, CreateOptions, CreateRequest, CreateResponse, FileHandle, MAXIMAL_ACCESS_TAG, QUERY_ON_DISK_ID_TAG,
     RawContext,
@@ -72,7 +73,10 @@ async fn open_file(
         }
         result => result,
     };
-    let found = found.map_err(Halt::into_failure)?;
+    let found = match found {
+        Err(Halt::Link) => return Err(stopped(request, tree, share, plan).await?),
+        found => found.map_err(Halt::into_failure)?,
+    };
     let base_claim = claim_base(request, &found)?;
     if found.granted.contains(AccessMask::DELETE) && found.stream.is_none() {
         check_streams(request, &found)?;
@@ -90,10 +94,29 @@ async fn open_file(
         found.link.clone(),
     );
     file.stream = found.stream.clone().zip(base_claim).map(|(node, base_claim)| StreamOpen { node, base_claim });
-    let meta = Meta::of(&*file.node, file.is_hidden())?;
-    let handle = enter(request, session, tree, found.granted, Object::File(file));
+    if found.created {
+        file.tell_name(NotifyAction::Added, &found.path);
+    } else if plan.overwrites() {
+        file.tell_changed(NotifyFilter::ATTRIBUTES | NotifyFilter::SIZE | NotifyFilter::LAST_WRITE);
+    }
+    let meta = Meta::of(&*file.node, file.is_hidden())?.on(&file.share);
+    let handle = enter(request, session, tree, found.granted, Object::File(file))?;
     respond(asked, &found, &meta, share, handle, action, out);
     Ok(handle)
+}
+
+/// What to answer where a link leads nowhere.
+async fn stopped(
+    request: &Request<'_>,
+    tree: &Arc<Tree>,
+    share: &Arc<Share>,
+    plan: Arc<Plan>,
+) -> Result<Failure, Failure> {
+    let dialect = request.conn.negotiated().map_or(smb_wire::smb2::Dialect::V2_0_2, |n| n.dialect);
+    let (tree, share) = (Arc::clone(tree), Arc::clone(share));
+    let job = move || crate::links::stopped(&share, &tree.cred, &plan.path, dialect);
+    let stopped = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
+    Ok(stopped.unwrap_or_else(|| NtStatus::OBJECT_NAME_NOT_FOUND.into()))
 }
 
 /// Asks the table of claims. Nobody holds a grant that would have to be broken first, so the answer never waits.
@@ -150,8 +173,10 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
         (_, true, _) => OVERWRITTEN,
         _ => OPENED,
     };
-    let allocate = plan.allocation_bytes.filter(|&bytes| bytes > 0 && (found.created || overwrites));
-    let allocate = allocate.filter(|_| found.node.kind() == vfs::FileKind::File);
+    let allocate = plan
+        .allocation_bytes
+        .filter(|&bytes| bytes > 0 && (found.created || overwrites))
+        .filter(|_| found.node.kind() == vfs::FileKind::File);
     if !overwrites && allocate.is_none() {
         return Ok(action);
     }
@@ -161,7 +186,8 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
             node.set_attr(&cred, &SetAttr { len_bytes: Some(0), ..SetAttr::default() })?;
             // The attributes are the file's, not the stream's, and a file overwritten loses its streams.
             if plan.stream.is_none() {
-                store_dos(&*node, &cred, Some(plan.attributes | FileAttributes::ARCHIVE), None)?;
+                let attributes = (plan.attributes - FileAttributes::SPARSE_FILE) | FileAttributes::ARCHIVE;
+                store_dos(&*node, &cred, Some(attributes), None)?;
                 stream::remove_all(&*node, &cred)?;
                 ea::replace(&*node, &cred, &plan.eas)?;
             }
@@ -178,20 +204,38 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
     Ok(action)
 }
 
-/// Enters the open in the session.
+/// Enters the open in the session; where session or tree connect have ended meanwhile it is closed again at once, since
+/// nobody could close it later.
 fn enter(
     request: &Request<'_>,
     session: &Session,
     tree: &Arc<Tree>,
     granted: AccessMask,
     object: Object,
-) -> FileHandle {
-    let persistent = request.conn.server.next_persistent_id();
-    let volatile = session.opens.lock().insert_with(|volatile| {
+) -> Result<FileHandle, NtStatus> {
+    let server = &request.conn.server;
+    let persistent = server.next_persistent_id();
+    let mut made = None;
+    let mut opens = session.opens.lock();
+    let volatile = opens.insert_with(|volatile| {
         let handle = FileHandle { persistent, volatile };
-        Arc::new(Open { handle, tree: Arc::clone(tree), granted, object })
+        let open = Arc::new(Open { handle, tree: Arc::clone(tree), granted, object });
+        made = Some(Arc::clone(&open));
+        open
     });
-    FileHandle { persistent, volatile }
+    // Looked at with the opens locked: whoever ends the session or the tree connect takes the opens away after.
+    let status = if session.ended.load(Relaxed) {
+        NtStatus::USER_SESSION_DELETED
+    } else if session.tree(tree.id).is_none() {
+        NtStatus::NETWORK_NAME_DELETED
+    } else {
+        return Ok(FileHandle { persistent, volatile });
+    };
+    opens.remove(volatile);
+    drop(opens);
+    let (server, open) = (Arc::clone(server), made.into_iter().collect());
+    request.conn.shard.executor.run(Box::new(move || super::session_setup::close_all(&server, open)));
+    Err(status)
 }
 
 fn respond(
@@ -243,7 +287,7 @@ fn open_pipe(
     let interface = super::ioctl::interface(request.conn, &session.user(), name);
     let pipe = RpcPipe::new(name, interface.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
     let granted = AccessMask::from_bits_retain(asked.desired_access).map_generic() & AccessMask::FILE_ALL;
-    let handle = enter(request, session, tree, granted, Object::Pipe(parking_lot::Mutex::new(pipe)));
+    let handle = enter(request, session, tree, granted, Object::Pipe(parking_lot::Mutex::new(pipe)))?;
     CreateResponse {
         oplock_level: 0,
         flags: 0,

@@ -131,10 +131,6 @@ impl Plan {
 }
 
 fn check_fields(asked: &CreateRequest<'_>) -> Result<Disposition, NtStatus> {
-    // Waiting for the object alone is no use of it.
-    if asked.desired_access == AccessMask::SYNCHRONIZE.bits() {
-        return Err(NtStatus::ACCESS_DENIED);
-    }
     if asked.desired_access == 0 || asked.desired_access & !VALID_ACCESS != 0 {
         return Err(NtStatus::ACCESS_DENIED);
     }

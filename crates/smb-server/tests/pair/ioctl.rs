@@ -1,0 +1,130 @@
+//! Controls (MS-SMB2 3.3.5.15): copies inside the server, holes, links.
+
+use smb_wire::NtStatus;
+use smb_wire::codec::Put;
+use smb_wire::fscc::SymlinkReparse;
+use smb_wire::name::utf16le;
+use smb_wire::smb2::{CreateOptions, Disposition, FileHandle, IoctlResponse, fsctl};
+
+use crate::util::ops::{READ, ioctl_message};
+use crate::util::{Client, OpenAs, Response, World};
+
+fn ioctl(client: &mut Client, handle: FileHandle, code: u32, input: &[u8], room: u32) -> Response {
+    client.call(ioctl_message(handle, code, input, room))
+}
+
+fn output(response: &Response) -> Vec<u8> {
+    IoctlResponse::decode(&response.bytes).unwrap().output.to_vec()
+}
+
+fn resume_key(client: &mut Client, handle: FileHandle) -> Vec<u8> {
+    output(&ioctl(client, handle, fsctl::SRV_REQUEST_RESUME_KEY, &[], 32).ok())[..24].to_vec()
+}
+
+fn chunks(key: &[u8], chunks: &[(u64, u64, u32)]) -> Vec<u8> {
+    let mut input = key.to_vec();
+    input.put_u32(chunks.len() as u32);
+    input.put_u32(0);
+    for &(from, to, len) in chunks {
+        input.put_u64(from);
+        input.put_u64(to);
+        input.put_u64(u64::from(len));
+    }
+    input
+}
+
+fn counts(response: &Response) -> Vec<u32> {
+    output(response).chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect()
+}
+
+#[test]
+fn chunks_are_copied_by_key() {
+    let world = World::new();
+    world.put("a", b"hello world");
+    let (mut anna, mut other) = (world.anna(), world.anna());
+    let (from, to) = (anna.create("a", &OpenAs::reader()), anna.create("b", &OpenAs::default()));
+    let key = resume_key(&mut anna, from);
+    let wanted = chunks(&key, &[(6, 0, 5), (0, 5, 5)]);
+    let copied = ioctl(&mut anna, to, fsctl::SRV_COPYCHUNK, &wanted, 12).ok();
+    assert_eq!(counts(&copied), [2, 0, 10]);
+    assert_eq!(anna.read(to, 0, 10), b"worldhello");
+
+    // Past the end: what was done before is told.
+    let beyond = chunks(&key, &[(0, 0, 5), (8, 5, 5)]);
+    let stopped = ioctl(&mut anna, to, fsctl::SRV_COPYCHUNK_WRITE, &beyond, 12).expect(NtStatus::INVALID_VIEW_SIZE);
+    assert_eq!(counts(&stopped), [1, 0, 5]);
+
+    // More than is allowed: the limits are told.
+    let many = chunks(&key, &vec![(0, 0, 1); 257]);
+    let refused = ioctl(&mut anna, to, fsctl::SRV_COPYCHUNK, &many, 12).expect(NtStatus::INVALID_PARAMETER);
+    assert_eq!(counts(&refused), [256, 1 << 20, 16 << 20]);
+
+    // A key is worth nothing in another session, and nothing once its open is closed.
+    let theirs = other.create("c", &OpenAs::default());
+    ioctl(&mut other, theirs, fsctl::SRV_COPYCHUNK, &wanted, 12).expect(NtStatus::OBJECT_NAME_NOT_FOUND);
+    anna.close(from);
+    ioctl(&mut anna, to, fsctl::SRV_COPYCHUNK, &wanted, 12).expect(NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn a_copy_needs_rights_on_both_ends() {
+    let world = World::new();
+    world.put("a", b"hello");
+    let mut anna = world.anna();
+    let (from, to) = (anna.create("a", &OpenAs::reader()), anna.create("b", &OpenAs::default()));
+    let read_only = anna.create("b", &OpenAs::default().access(READ));
+    let key = resume_key(&mut anna, from);
+    let wanted = chunks(&key, &[(0, 0, 5)]);
+    ioctl(&mut anna, read_only, fsctl::SRV_COPYCHUNK, &wanted, 12).expect(NtStatus::ACCESS_DENIED);
+    let key = resume_key(&mut anna, to);
+    ioctl(&mut anna, from, fsctl::SRV_COPYCHUNK, &chunks(&key, &[(0, 0, 1)]), 12).expect(NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn zeroed_ranges_and_what_is_allocated() {
+    let world = World::new();
+    world.put("a", b"hello world");
+    let mut anna = world.anna();
+    let file = anna.create("a", &OpenAs::default());
+    let range = |a: u64, b: u64| [a.to_le_bytes(), b.to_le_bytes()].concat();
+    // The file system of these tests keeps no holes.
+    ioctl(&mut anna, file, fsctl::SET_SPARSE, &[], 0).expect(NtStatus::INVALID_DEVICE_REQUEST);
+    ioctl(&mut anna, file, fsctl::SET_ZERO_DATA, &range(2, 100), 0).ok();
+    assert_eq!(anna.read(file, 0, 100), b"he\0\0\0\0\0\0\0\0\0");
+    ioctl(&mut anna, file, fsctl::SET_ZERO_DATA, &range(5, 2), 0).expect(NtStatus::INVALID_PARAMETER);
+    ioctl(&mut anna, file, fsctl::SET_ZERO_DATA, &[0; 15], 0).expect(NtStatus::INVALID_PARAMETER);
+    let all = ioctl(&mut anna, file, fsctl::QUERY_ALLOCATED_RANGES, &range(1, 1000), 64).ok();
+    assert_eq!(output(&all), range(1, 10));
+    ioctl(&mut anna, file, fsctl::QUERY_ALLOCATED_RANGES, &range(0, 10), 15).expect(NtStatus::BUFFER_TOO_SMALL);
+    ioctl(&mut anna, file, fsctl::QUERY_ALLOCATED_RANGES, &range(9, u64::MAX), 64).expect(NtStatus::INVALID_PARAMETER);
+}
+
+fn reparse(target: &str, relative: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    SymlinkReparse { target: &utf16le(target), relative }.put(&mut out);
+    out
+}
+
+#[test]
+fn links_are_made_read_and_followed() {
+    let world = World::new();
+    world.put("target", b"content");
+    let mut anna = world.anna();
+    let as_link = OpenAs::default().options(CreateOptions::OPEN_REPARSE_POINT);
+    let made = anna.create("link", &as_link);
+    ioctl(&mut anna, made, fsctl::GET_REPARSE_POINT, &[], 200).expect(NtStatus::NOT_A_REPARSE_POINT);
+    for (target, relative) in [("..\\x", true), ("\\??\\C:\\x", false)] {
+        ioctl(&mut anna, made, fsctl::SET_REPARSE_POINT, &reparse(target, relative), 0).expect(NtStatus::ACCESS_DENIED);
+    }
+    ioctl(&mut anna, made, fsctl::SET_REPARSE_POINT, &reparse("target", true), 0).ok();
+    anna.close(made);
+    assert_eq!(anna.read_file("link").unwrap(), b"content");
+
+    let looks = OpenAs::how(Disposition::Open).access(READ_ATTRIBUTES).options(CreateOptions::OPEN_REPARSE_POINT);
+    let link = anna.create("link", &looks);
+    let read = ioctl(&mut anna, link, fsctl::GET_REPARSE_POINT, &[], 200).ok();
+    assert_eq!(output(&read), reparse("target", true));
+    ioctl(&mut anna, link, fsctl::GET_REPARSE_POINT, &[], 20).expect(NtStatus::BUFFER_TOO_SMALL);
+}
+
+const READ_ATTRIBUTES: smb_wire::fscc::AccessMask = smb_wire::fscc::AccessMask::FILE_READ_ATTRIBUTES;

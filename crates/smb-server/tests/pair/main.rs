@@ -1,0 +1,16 @@
+//! Stories of clients and a server joined in memory, by subject. Each asserts what a client sees.
+
+#[path = "../util/mod.rs"]
+mod util;
+
+mod beside;
+mod compound;
+mod faults;
+mod files;
+mod hostile;
+mod info;
+mod ioctl;
+mod login;
+mod model;
+mod notify;
+mod protect;

@@ -1,0 +1,239 @@
+//! The transport with real sockets: order and batching of replies, bounds on time, connections and memory, and the end.
+
+mod util;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use transport::Limits;
+use util::{MAX_BYTES, World, ask, framed, wait_until};
+
+fn numbered(number: u32, len: usize) -> Vec<u8> {
+    let mut payload = vec![ask::ECHO];
+    payload.extend(number.to_be_bytes());
+    payload.resize(len.max(5), number as u8);
+    payload
+}
+
+#[test]
+fn requests_sent_ahead_are_answered_in_order_whatever_their_size() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    let lens = [5, 100, 4096, 70_000, 127 << 10, 129 << 10, 300_000, 1 << 20, 6, 3 << 20, 9, 2 << 20];
+    let mut writer = peer.0.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        for (i, len) in lens.iter().enumerate() {
+            writer.write_all(&framed(&numbered(i as u32, *len))).unwrap();
+        }
+    });
+    for (i, len) in lens.iter().enumerate() {
+        assert!(peer.receive() == numbered(i as u32, *len), "frame {i} of {len} bytes");
+    }
+    sender.join().unwrap();
+    // A reply is counted just after it left.
+    let count = lens.len() as u64;
+    wait_until("all are counted", || (world.totals().frames, world.totals().replies) == (count, count));
+}
+
+#[test]
+fn a_frame_may_come_byte_by_byte() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    for byte in [framed(b"e-one"), framed(b"e-two")].concat() {
+        peer.0.write_all(&[byte]).unwrap();
+        std::thread::yield_now();
+    }
+    assert_eq!(peer.receive(), b"e-one");
+    assert_eq!(peer.receive(), b"e-two");
+}
+
+#[test]
+fn sixteen_requests_in_one_segment_cost_one_send() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    peer.send(b"e-warm");
+    peer.receive();
+    wait_until("the first reply is counted", || world.totals().replies == 1);
+    let before = world.totals();
+    let all: Vec<u8> = (0..16).flat_map(|i| framed(&numbered(i, 100))).collect();
+    peer.0.write_all(&all).unwrap();
+    for i in 0..16 {
+        assert_eq!(peer.receive(), numbered(i, 100));
+    }
+    wait_until("the replies are counted", || world.totals().replies == 17);
+    let after = world.totals();
+    assert_eq!(after.frames - before.frames, 16);
+    assert_eq!(after.send_calls - before.send_calls, 1);
+    assert_eq!(after.recv_calls - before.recv_calls, 1);
+}
+
+#[test]
+fn who_does_not_read_is_not_read_from_and_others_are_served() {
+    let limits = Limits { queued_reply_bytes: 2 << 20, ..Limits::default() };
+    let mut world = World::start(limits);
+    let mut slow = world.connect();
+    slow.0.set_nonblocking(true).unwrap();
+    // 1 MiB asked for by 2 bytes each, and never read, until the server takes no more.
+    let ask_for_more = framed(&[ask::LARGE, 1]);
+    let mut asked = 0;
+    for _ in 0..2000 {
+        asked += usize::from(slow.0.write(&ask_for_more).is_ok());
+    }
+    assert!(asked > 100);
+    let mut other = world.connect();
+    for i in 0..200 {
+        other.send(&numbered(i, 4096));
+        assert_eq!(other.receive(), numbered(i, 4096));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    // What may be queued, one more reply, and a receive buffer.
+    let used = world.used_bytes();
+    assert!(used < 5 << 20, "{used} bytes of buffers for a peer that reads nothing");
+    let taken = world.totals().frames;
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(world.totals().frames, taken, "nothing more is taken");
+    // Once it reads, everything comes.
+    slow.0.set_nonblocking(false).unwrap();
+    for _ in 0..asked.min(20) {
+        assert_eq!(slow.receive().len(), 1 << 20);
+    }
+}
+
+#[test]
+fn a_peer_that_stays_silent_is_dropped_and_one_that_logs_in_is_not() {
+    let world = World::start(Limits { handshake: Duration::from_millis(200), ..Limits::default() });
+    let mut member = world.connect();
+    member.send(&[ask::LOGIN]);
+    member.receive();
+    let begun = Instant::now();
+    let mut silent = world.connect();
+    let mut busy = world.connect();
+    assert!(silent.is_ended());
+    assert!(begun.elapsed() >= Duration::from_millis(150));
+    assert!(world.why().contains("did not authenticate"));
+    // Sending something is not authenticating.
+    let _ = busy.0.write_all(&framed(b"e"));
+    wait_until("the other one is dropped too", || world.server.open_connections() == 1);
+    member.send(b"e-still");
+    assert_eq!(member.receive(), b"e-still");
+}
+
+#[test]
+fn one_address_has_only_so_many_connections() {
+    let world = World::start(Limits { connections_per_peer: 3, ..Limits::default() });
+    let mut members: Vec<_> = (0..3).map(|_| world.connect()).collect();
+    for member in &mut members {
+        member.send(b"e");
+        member.receive();
+    }
+    assert!(world.connect().is_ended());
+    for member in &mut members {
+        member.send(b"e-on");
+        assert_eq!(member.receive(), b"e-on");
+    }
+    drop(members.pop());
+    wait_until("its place is free", || world.server.open_connections() == 2);
+    let mut late = world.connect();
+    late.send(b"e");
+    assert_eq!(late.receive(), b"e");
+}
+
+#[test]
+fn there_are_only_so_many_connections_in_all() {
+    let world = World::start(Limits { connections: 2, ..Limits::default() });
+    let mut members = [world.connect(), world.connect()];
+    for member in &mut members {
+        member.send(b"e");
+        member.receive();
+    }
+    assert!(world.connect().is_ended());
+}
+
+#[test]
+fn stopping_finishes_what_is_in_flight() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    let mut idle = world.connect();
+    idle.send(b"e");
+    idle.receive();
+    for i in 0..4 {
+        peer.send(&[ask::LATER, i]);
+    }
+    wait_until("the requests are taken", || world.totals().frames == 5);
+    let World { server, closed, .. } = world;
+    let stopping = std::thread::spawn(move || server.stop(Duration::from_secs(10)));
+    let mut answered = Vec::new();
+    while answered.len() < 8 {
+        answered.extend(peer.receive());
+    }
+    answered.sort();
+    assert_eq!(answered, [0, 1, 2, 3, b'w', b'w', b'w', b'w']);
+    assert!(peer.is_ended() && idle.is_ended());
+    stopping.join().unwrap();
+    assert!(closed.iter().all(|why| why == "the server stops"));
+}
+
+#[test]
+fn stopping_does_not_wait_for_ever() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    for _ in 0..4 {
+        peer.send(&[ask::LARGE, 8]); // and never reads
+    }
+    wait_until("the requests are taken", || world.totals().frames >= 1);
+    let begun = Instant::now();
+    world.server.stop(Duration::from_millis(200));
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_peer_may_go_in_the_middle_of_a_frame() {
+    let mut world = World::start(Limits::default());
+    for len in [1, 3, 50, 200_000] {
+        let mut peer = world.connect();
+        peer.send(b"e");
+        peer.receive();
+        let frame = framed(&vec![ask::ECHO; 300_000]);
+        peer.0.write_all(&frame[..len]).unwrap();
+        drop(peer);
+        assert_eq!(world.why(), "closed by the client in the middle of a frame", "{len} bytes");
+    }
+    wait_until("all buffers are back", || world.used_bytes() == 0);
+}
+
+#[test]
+fn a_frame_that_may_not_be_ends_the_connection() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    peer.0.write_all(&(MAX_BYTES as u32 + 1).to_be_bytes()).unwrap();
+    assert!(peer.is_ended());
+    assert!(world.why().contains("too long"));
+}
+
+#[test]
+fn a_machine_ends_its_connection_after_the_last_reply() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    peer.send(&[ask::QUIT, 1, 2, 3]);
+    assert_eq!(peer.receive(), [ask::QUIT, 1, 2, 3]);
+    assert!(peer.is_ended());
+    assert_eq!(world.why(), "ended by the server");
+}
+
+#[test]
+fn a_thousand_idle_connections_hold_no_buffers() {
+    let mut world = World::start(Limits::default());
+    let mut peers: Vec<_> = (0..1000).map(|_| world.connect()).collect();
+    for peer in &mut peers {
+        peer.send(b"e-hello");
+    }
+    for peer in &mut peers {
+        assert_eq!(peer.receive(), b"e-hello");
+    }
+    assert_eq!(world.server.open_connections(), 1000);
+    wait_until("no buffer is held", || world.used_bytes() == 0);
+    drop(peers);
+    wait_until("all are gone", || world.server.open_connections() == 0);
+    let totals = world.totals();
+    assert_eq!((totals.accepted, totals.ended), (1000, 1000));
+}
