@@ -17,5 +17,6 @@ pub use hash::NtHash;
 pub use id_map::{IdMap, Identity, NssUsers, SystemUsers};
 pub use initiator::{InitStep, Initiator, InitiatorConfig, InitiatorSeed};
 pub use mechanism::{AuthError, Authenticated, LoginKind, MechStep, Mechanism, Outcome, SessionKey, UserLookup};
-pub use sid::{Sid, SidDomain};
+pub use sid::SidDomain;
+pub use smb_wire::security::Sid;
 pub use user_db::{User, UserDb, UserDbError};

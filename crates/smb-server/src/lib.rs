@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod change_times;
 mod config;
 mod connection;
@@ -14,6 +15,7 @@ mod counters;
 mod credits;
 mod dispatch;
 mod durable;
+mod ea;
 mod env;
 mod failure;
 mod grants;
@@ -29,6 +31,7 @@ mod server;
 mod session;
 mod signing;
 mod slab;
+mod stream;
 mod tree;
 mod waiting;
 

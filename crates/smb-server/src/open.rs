@@ -15,6 +15,7 @@ use crate::Share;
 use crate::durable::Durability;
 use crate::notify::{Event, Watch};
 use crate::router::Enrolled;
+use crate::stream::StreamNode;
 use crate::tree::Tree;
 
 /// One open.
@@ -51,6 +52,8 @@ pub struct FileOpen {
     pub name: Mutex<Box<[u8]>>,
     /// The symbolic link it was opened through, if it was: that is what is renamed or deleted.
     pub link: Option<(Path, FileId)>,
+    /// Of a named stream: the stream.
+    pub stream: Option<StreamOpen>,
     /// How it was opened.
     pub options: CreateOptions,
     /// CurrentByteOffset, kept for clients that ask (FilePositionInformation).
@@ -84,6 +87,14 @@ pub struct FileOpen {
     pub slow: AtomicBool,
 }
 
+/// What an open of a named stream has besides.
+pub struct StreamOpen {
+    /// The stream; the open's node is the same.
+    pub node: Arc<StreamNode>,
+    /// A claim on the file itself, so that it does not go while the stream is open.
+    pub base_claim: OpenClaim,
+}
+
 /// Where a directory listing stands (MS-SMB2 3.3.5.18).
 pub struct Listing {
     /// The pattern, as it was given first.
@@ -106,7 +117,7 @@ impl Listing {
 }
 
 impl FileOpen {
-    /// An open of `node`.
+    /// An open of `node`, which is no named stream.
     pub fn new(
         share: Arc<Share>,
         node: Arc<dyn Node>,
@@ -123,6 +134,7 @@ impl FileOpen {
             claim,
             name: Mutex::new(name.into()),
             link,
+            stream: None,
             options,
             position: AtomicU64::new(0),
             mode: AtomicU64::new(0),
@@ -151,6 +163,11 @@ impl FileOpen {
         self.node.kind() == vfs::FileKind::Directory
     }
 
+    /// The object in the directory: of a stream the file.
+    pub fn base(&self) -> &Arc<dyn Node> {
+        self.stream.as_ref().map_or(&self.node, |stream| stream.node.base())
+    }
+
     /// Tells who watches that the object changed in a way that `filter` names.
     pub fn tell_changed(&self, filter: NotifyFilter) {
         if !self.share.watchers.any() || filter.is_empty() {
@@ -172,7 +189,7 @@ impl FileOpen {
     pub fn path(&self) -> vfs::VfsResult<Path> {
         match &self.link {
             Some((path, _)) => Ok(path.clone()),
-            None => self.share.backend.path_of(&*self.node),
+            None => self.share.backend.path_of(&**self.base()),
         }
     }
 }

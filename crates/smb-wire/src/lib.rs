@@ -10,6 +10,7 @@ pub mod dcerpc;
 pub mod fscc;
 pub mod name;
 pub mod ntlmssp;
+pub mod security;
 pub mod smb2;
 pub mod spnego;
 pub mod status;

@@ -17,6 +17,7 @@ mod error;
 mod exec;
 pub mod memfs;
 mod name;
+pub mod ntacl;
 mod ranges;
 mod reply;
 

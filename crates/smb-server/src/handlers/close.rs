@@ -18,6 +18,7 @@ use crate::notify::Event;
 use crate::open::{FileOpen, Object, Open, name_filter};
 use crate::reply::ReplyWriter;
 use crate::server::Server;
+use crate::stream::StreamNode;
 
 /// By which open, and as whom, a file is to be deleted.
 pub struct DeleteBy {
@@ -26,6 +27,8 @@ pub struct DeleteBy {
     cred: Cred,
     /// The open went through a symbolic link: the link is what goes.
     link: Option<(Path, FileId)>,
+    /// The open was of this stream.
+    stream: Option<Arc<StreamNode>>,
 }
 
 impl DeleteBy {
@@ -33,9 +36,21 @@ impl DeleteBy {
     pub fn new(file: &FileOpen) -> Arc<Self> {
         Arc::new(Self {
             share: Arc::clone(&file.share),
-            node: Arc::clone(&file.node),
+            node: Arc::clone(file.base()),
             cred: file.cred.clone(),
             link: file.link.clone(),
+            stream: file.stream.as_ref().map(|stream| Arc::clone(&stream.node)),
+        })
+    }
+
+    /// The file of which a stream was opened.
+    fn base(file: &FileOpen) -> Arc<Self> {
+        Arc::new(Self {
+            share: Arc::clone(&file.share),
+            node: Arc::clone(file.base()),
+            cred: file.cred.clone(),
+            link: None,
+            stream: None,
         })
     }
 }
@@ -45,6 +60,8 @@ pub struct Owed {
     /// Keeps others from opening the file meanwhile.
     deletion: Deletion,
     by: Arc<DeleteBy>,
+    /// The file, when a stream was its last open.
+    then: Option<Box<Owed>>,
 }
 
 impl Owed {
@@ -54,6 +71,10 @@ impl Owed {
             Some(Ok(by)) => by,
             _ => self.by,
         };
+        if let Some(stream) = &by.stream {
+            let done = stream.remove();
+            return self.then.map_or(done, |then| then.run());
+        }
         let backend = &by.share.backend;
         let root = backend.root();
         let (path, id) = match &by.link {
@@ -70,9 +91,7 @@ impl Owed {
 /// Ends an open's claim. Does not wait; the deletion that is owed may.
 pub fn release(server: &Server, open: &Open) -> Option<Owed> {
     let Object::File(file) = &open.object else { return None };
-    let by = DeleteBy::new(file);
-    let note: coherence::DeleteNote = Arc::clone(&by) as _;
-    let closed = file.claim.close_noting(note)?;
+    let own = owed(&file.claim, DeleteBy::new(file));
     if let Some(watch) = file.watch.get() {
         file.share.watchers.remove(watch);
     }
@@ -85,8 +104,18 @@ pub fn release(server: &Server, open: &Open) -> Option<Owed> {
     if let Some(guid) = file.durability.lock().create_guid() {
         server.durables.forget(file.client, guid);
     }
-    let deletion = closed.delete?;
-    Some(Owed { deletion, by })
+    let Some(stream) = &file.stream else { return own };
+    let base = owed(&stream.base_claim, DeleteBy::base(file));
+    match own {
+        Some(own) => Some(Owed { then: base.map(Box::new), ..own }),
+        None => base,
+    }
+}
+
+fn owed(claim: &coherence::OpenClaim, by: Arc<DeleteBy>) -> Option<Owed> {
+    let note: coherence::DeleteNote = Arc::clone(&by) as _;
+    let deletion = claim.close_noting(note)?.delete?;
+    Some(Owed { deletion, by, then: None })
 }
 
 /// CLOSE.

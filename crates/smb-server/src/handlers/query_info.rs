@@ -9,8 +9,9 @@ use smb_wire::fscc::{
     ControlFsInfo, DeviceFsInfo, EaInfo, FileInfoClass, FileMode, FsAttributes, FsInfoClass, FullSizeFsInfo, IdInfo,
     InternalInfo, ModeInfo, NameInfo, NetworkOpenInfo, ObjectIdFsInfo, PipeInfo, PipeLocalInfo, PositionInfo,
     SectorSizeFsInfo, SizeFsInfo, StandardInfo, StandardLinkInfo, StreamEntry, StreamListWriter, VolumeFsInfo,
+    get_ea_names,
 };
-use smb_wire::name::{path_to_wire, utf16le};
+use smb_wire::name::{local_to_wire, path_to_wire, utf16le};
 use smb_wire::smb2::{InfoType, QueryInfoRequest, put_output_buffer};
 use vfs::{Capabilities, FsStat, VfsResult};
 
@@ -19,6 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::meta::{Meta, wire_time};
 use crate::open::{FileOpen, Object, Open};
 use crate::reply::ReplyWriter;
+use crate::stream;
 
 const SECTOR_BYTES: u32 = 512;
 /// CreateOptions that FileModeInformation shows (MS-FSCC 2.4.31).
@@ -37,6 +39,12 @@ pub(crate) async fn query_info(request: &mut Request<'_>, out: &mut ReplyWriter)
     let info_type = InfoType::from_u8(asked.info_type).ok_or(NtStatus::INVALID_PARAMETER)?;
     let answer = match (info_type, &open.object) {
         (InfoType::File, Object::Pipe(pipe)) => pipe_info(FileInfoClass(asked.class), &open, pipe)?,
+        (InfoType::File, Object::File(file)) if FileInfoClass(asked.class) == FileInfoClass::FULL_EA => {
+            return eas(&open, file, asked.input, asked.output_bytes, out);
+        }
+        (InfoType::File, _) if FileInfoClass(asked.class) == FileInfoClass::NORMALIZED_NAME && !normalizes(request) => {
+            return Err(NtStatus::NOT_SUPPORTED.into());
+        }
         (InfoType::File, Object::File(file)) => file_info(FileInfoClass(asked.class), &open, file, asked.output_bytes)?,
         (InfoType::FileSystem, Object::File(file)) => fs_info(FsInfoClass(asked.class), file, asked.output_bytes)?,
         (InfoType::Security, Object::File(file)) => {
@@ -49,6 +57,25 @@ pub(crate) async fn query_info(request: &mut Request<'_>, out: &mut ReplyWriter)
     let bytes = answer.get(..room).unwrap_or(&answer);
     put_output_buffer(bytes.len() as u32, out);
     out.put_bytes(bytes);
+    Ok(status)
+}
+
+/// Normalized names came with 3.1.1 (MS-SMB2 3.3.5.20.1).
+fn normalizes(request: &Request<'_>) -> bool {
+    request.conn.negotiated().is_some_and(|n| n.dialect == smb_wire::smb2::Dialect::V3_1_1)
+}
+
+/// FileFullEaInformation (MS-FSA 2.1.5.12.10): all of them, or those the request names.
+fn eas(open: &Open, file: &FileOpen, input: &[u8], room: u32, out: &mut ReplyWriter) -> Outcome {
+    if (room as usize) < FileInfoClass::FULL_EA.query_min_len().unwrap_or(0) {
+        return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
+    }
+    open.require_any(AccessMask::FILE_READ_EA)?;
+    let wanted = if input.is_empty() { Ok(Vec::new()) } else { get_ea_names(input).collect::<Result<Vec<_>, _>>() };
+    let wanted = wanted.map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
+    let (list, status) = crate::ea::list(&*file.node, &wanted, room as usize)?;
+    put_output_buffer(list.len() as u32, out);
+    out.put_bytes(&list);
     Ok(status)
 }
 
@@ -78,21 +105,20 @@ fn file_info(class: FileInfoClass, open: &Open, file: &FileOpen, room: u32) -> R
         FileInfoClass::BASIC => view.basic().encode(&mut out),
         FileInfoClass::STANDARD => view.standard().encode(&mut out),
         FileInfoClass::INTERNAL => view.internal().encode(&mut out),
-        FileInfoClass::EA => EaInfo { ea_bytes: 0 }.encode(&mut out),
+        FileInfoClass::EA => EaInfo { ea_bytes: crate::ea::size_bytes(&*file.node)? }.encode(&mut out),
         FileInfoClass::ACCESS => view.access().encode(&mut out),
         FileInfoClass::POSITION => view.position().encode(&mut out),
         FileInfoClass::MODE => view.mode().encode(&mut out),
         FileInfoClass::ALIGNMENT => AlignmentInfo { alignment: 0 }.encode(&mut out),
         FileInfoClass::ALL => view.all(&mut out)?,
         FileInfoClass::NAME | FileInfoClass::NORMALIZED_NAME => view.name(class, &mut out)?,
-        FileInfoClass::STREAM => view.streams(&mut out),
+        FileInfoClass::STREAM => view.streams(&mut out)?,
         FileInfoClass::COMPRESSION => view.compression().encode(&mut out),
         FileInfoClass::NETWORK_OPEN => view.network_open().encode(&mut out),
         FileInfoClass::ATTRIBUTE_TAG => view.attribute_tag().encode(&mut out),
         FileInfoClass::STANDARD_LINK => view.standard_link().encode(&mut out),
         FileInfoClass::ID => view.id().encode(&mut out),
         FileInfoClass::ALTERNATE_NAME => NameInfo { name: &short_name(file)? }.encode(&mut out),
-        FileInfoClass::FULL_EA => return Err(NtStatus::EAS_NOT_SUPPORTED.into()),
         FileInfoClass::PIPE | FileInfoClass::PIPE_LOCAL => return Err(NtStatus::INVALID_PARAMETER.into()),
         _ => return Err(NtStatus::NOT_SUPPORTED.into()),
     }
@@ -166,6 +192,9 @@ impl View<'_> {
         let path = self.file.path()?;
         let mut wire = if leading { vec![b'\\', 0] } else { Vec::new() };
         path_to_wire(path.as_bytes(), &mut wire);
+        if let Some(stream) = &self.file.stream {
+            wire.extend(stream_wire_name(&stream.node.key()));
+        }
         Ok(wire)
     }
 
@@ -181,7 +210,7 @@ impl View<'_> {
             basic: self.basic(),
             standard: self.standard(),
             internal: self.internal(),
-            ea: EaInfo { ea_bytes: 0 },
+            ea: EaInfo { ea_bytes: crate::ea::size_bytes(&*self.file.node)? },
             access: self.access(),
             position: self.position(),
             mode: self.mode(),
@@ -192,15 +221,28 @@ impl View<'_> {
         Ok(())
     }
 
-    /// A file has the one stream without a name; a directory has none.
-    fn streams(&self, out: &mut Vec<u8>) {
-        if !self.meta.is_directory() {
-            StreamListWriter::new(out, usize::MAX).push(&StreamEntry {
-                len_bytes: self.meta.end_of_file(),
-                allocation_bytes: self.meta.allocation_bytes(),
+    /// A file has the stream without a name, which is its data; a directory only named ones.
+    fn streams(&self, out: &mut Vec<u8>) -> VfsResult<()> {
+        let base = self.file.base();
+        let mut list = StreamListWriter::new(out, usize::MAX);
+        if base.kind() != vfs::FileKind::Directory {
+            let attr = base.attr()?;
+            list.push(&StreamEntry {
+                len_bytes: attr.len_bytes,
+                allocation_bytes: attr.allocated_bytes,
                 name: &utf16le("::$DATA"),
             });
         }
+        for key in stream::keys(&**base)? {
+            // One that went meanwhile is not listed.
+            let Ok(len_bytes) = stream::len_bytes(&**base, &key) else { continue };
+            list.push(&StreamEntry {
+                len_bytes,
+                allocation_bytes: len_bytes.next_multiple_of(512),
+                name: &[stream_wire_name(&key), utf16le(":$DATA")].concat(),
+            });
+        }
+        Ok(())
     }
 
     fn compression(&self) -> CompressionInfo {
@@ -243,6 +285,20 @@ impl View<'_> {
     fn id(&self) -> IdInfo {
         IdInfo { volume_serial: u64::from(self.file.share.volume_serial), file_id: u128::from(self.meta.attr.id.ino) }
     }
+}
+
+/// `:name` of the stream kept in an attribute. More can be in it than in a file's name (MS-FSCC 2.1.5.3), so that only
+/// what would end it is shown in another way.
+fn stream_wire_name(key: &str) -> Vec<u8> {
+    let mut name = utf16le(":");
+    for char in stream::name_of(key).unwrap_or_default().chars() {
+        let bytes = &mut [0; 4];
+        match char {
+            ':' | '\\' => local_to_wire(char.encode_utf8(bytes).as_bytes(), &mut name),
+            char => name.extend(utf16le(char.encode_utf8(bytes))),
+        }
+    }
+    name
 }
 
 fn pipe_info(
@@ -381,5 +437,8 @@ fn fs_attributes(file: &FileOpen) -> FsAttributes {
     attributes.set(FsAttributes::SUPPORTS_SPARSE_FILES, can.contains(Capabilities::SPARSE));
     attributes.set(FsAttributes::SUPPORTS_BLOCK_REFCOUNTING, can.contains(Capabilities::REFLINK));
     attributes.set(FsAttributes::READ_ONLY_VOLUME, can.contains(Capabilities::READ_ONLY));
+    let beside =
+        FsAttributes::NAMED_STREAMS | FsAttributes::PERSISTENT_ACLS | FsAttributes::SUPPORTS_EXTENDED_ATTRIBUTES;
+    attributes.set(beside, can.contains(Capabilities::XATTR));
     attributes
 }

@@ -5,20 +5,29 @@ use std::sync::Arc;
 use coherence::{AccessKinds, OpenRequest, ShareKinds};
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter, RenameFlags, RenameInfo};
-use smb_wire::name::{is_device_name, parse_stream, parse_target};
+use smb_wire::name::{StreamKind, is_device_name, parse_stream, parse_target};
 use vfs::{Name, Path, Rename, VfsError, Wait};
 
 use super::create::to_path;
+use crate::Share;
 use crate::dispatch::Request;
 use crate::failure::Failure;
 use crate::meta::read_dos;
 use crate::notify::Event;
-use crate::open::{FileOpen, Open, name_filter};
+use crate::open::{FileOpen, Open, StreamOpen, name_filter};
 use crate::server::Server;
+use crate::stream;
 
 /// Renames the open's object.
 pub(crate) async fn rename(request: &Request<'_>, open: &Arc<Open>, info: &RenameInfo<'_>) -> Result<(), Failure> {
     open.require_any(AccessMask::DELETE)?;
+    if let Some(stream) = &open.file()?.stream {
+        let target = stream_target(&open.file()?.share, stream, info)?;
+        let (server, open) = (Arc::clone(&request.conn.server), Arc::clone(open));
+        let replace = info.flags.contains(RenameFlags::REPLACE_IF_EXISTS);
+        let job = move || rename_stream(&server, &open, target, replace);
+        return request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
+    }
     let change = Change::check(request, open, info)?;
     request.conn.offload(move || change.rename()).await.ok_or(NtStatus::INTERNAL_ERROR)?
 }
@@ -28,11 +37,76 @@ pub(crate) async fn link(request: &Request<'_>, open: &Arc<Open>, info: &RenameI
     if !open.tree.writable {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
+    if open.file()?.stream.is_some() {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
     let change = Change::check(request, open, info)?;
     if open.file()?.is_directory() {
         return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
     }
     request.conn.offload(move || change.link()).await.ok_or(NtStatus::INTERNAL_ERROR)?
+}
+
+/// The attribute a stream goes to; `None` where it becomes the file's data. Only within the file (MS-FSA
+/// 2.1.5.15.11).
+fn stream_target(share: &Share, stream: &StreamOpen, info: &RenameInfo<'_>) -> Result<Option<String>, NtStatus> {
+    if info.root_directory != 0 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if !info.name.starts_with(&[b':', 0]) {
+        // The file itself is in the way, as it is open.
+        let wire = parse_target(info.name)?;
+        to_path(share, &wire.path)?;
+        return Err(if wire.stream.is_some() { NtStatus::SHARING_VIOLATION } else { NtStatus::INVALID_PARAMETER });
+    }
+    let target = parse_stream(info.name)?;
+    match (target.kind, target.name.is_empty()) {
+        (StreamKind::Data, false) => Ok(Some(stream::key(&target.name)?)),
+        (StreamKind::Data, true) if stream.node.base().kind() == vfs::FileKind::File => Ok(None),
+        _ => Err(NtStatus::INVALID_PARAMETER),
+    }
+}
+
+fn rename_stream(server: &Server, open: &Open, target: Option<String>, replace: bool) -> Result<(), Failure> {
+    let file = open.file()?;
+    let Some(stream) = &file.stream else { return Err(NtStatus::INVALID_PARAMETER.into()) };
+    file.claim.check_remove()?;
+    let base = stream.node.base();
+    let Some(target) = target else { return becomes_data(file, stream, replace) };
+    if let Some(taken) = stream::find(&**base, &target)?.filter(|taken| *taken != stream.node.key()) {
+        let same = stream::id(base.id(), &taken) == file.node.id();
+        if !same && !replace {
+            return Err(NtStatus::OBJECT_NAME_COLLISION.into());
+        }
+        if !same && server.table.open_count(stream::id(base.id(), &taken)) > 0 {
+            return Err(NtStatus::INVALID_PARAMETER.into());
+        }
+        if !same && taken != target {
+            base.remove_xattr(&file.cred, &taken)?;
+        }
+    }
+    Ok(stream.node.rename(target)?)
+}
+
+/// The stream takes the place of the one without a name: an empty one unless it may be replaced.
+fn becomes_data(file: &FileOpen, stream: &StreamOpen, replace: bool) -> Result<(), Failure> {
+    let backend = &file.share.backend;
+    let how = vfs::OpenHow {
+        access: vfs::Access::WRITE,
+        disposition: vfs::Disposition::Open,
+        kind: vfs::WantKind::File,
+        follow: false,
+        mode: 0,
+    };
+    let opened = backend.open(&file.cred, &*backend.root(), &file.path()?, &how, Wait::Allowed)?;
+    if opened.attr.len_bytes > 0 && !replace {
+        return Err(NtStatus::OBJECT_NAME_COLLISION.into());
+    }
+    let mut data = vec![0; file.node.attr()?.len_bytes as usize];
+    file.node.read(0, &mut data, Wait::Allowed)?;
+    opened.node.set_attr(&file.cred, &vfs::SetAttr { len_bytes: Some(0), ..vfs::SetAttr::default() })?;
+    opened.node.write(0, &data, Wait::Allowed)?;
+    Ok(stream.node.remove()?)
 }
 
 struct Change {
@@ -49,7 +123,7 @@ impl Change {
             return Err(NtStatus::INVALID_PARAMETER.into());
         }
         if info.name.starts_with(&[b':', 0]) {
-            // Named streams are not served, and the one without a name keeps it.
+            // The stream without a name keeps it.
             parse_stream(info.name)?;
             return Err(NtStatus::INVALID_PARAMETER.into());
         }
@@ -75,6 +149,13 @@ impl Change {
     fn rename(&self) -> Result<(), Failure> {
         let file = self.open.file()?;
         file.claim.check_remove()?;
+        if stream::any_open() {
+            // A file does not move while a stream of it is open.
+            let open = |key: &String| self.server.table.open_count(stream::id(file.node.id(), key)) > 0;
+            if stream::keys(&*file.node)?.iter().any(open) {
+                return Err(NtStatus::ACCESS_DENIED.into());
+            }
+        }
         let backend = &file.share.backend;
         let root = backend.root();
         let from = file.path()?;

@@ -1,30 +1,35 @@
-//! Security descriptors, computed from POSIX permissions (MS-DTYP 2.4.6): owner and group as Samba's Unix users and
-//! groups, and a DACL with an entry each for owner, group and everybody. Setting one is not served yet and says so.
+//! QUERY_INFO and SET_INFO of security descriptors (MS-SMB2 3.3.5.20.3, 3.3.5.21.3): which right each part needs, and
+//! who may be made an owner. What descriptors say and where they are kept is `acl`'s.
+
+use std::sync::Arc;
 
 use auth::Sid;
 use smb_wire::NtStatus;
 use smb_wire::codec::Put;
 use smb_wire::fscc::AccessMask;
+use smb_wire::security::{SecurityDescriptor, SecurityInfo};
 use smb_wire::smb2::put_output_buffer;
+use vfs::Cred;
 
+use crate::acl;
+use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
 use crate::open::{FileOpen, Open};
 use crate::reply::ReplyWriter;
 
-const OWNER: u32 = 1;
-const GROUP: u32 = 2;
-const DACL: u32 = 4;
-/// SE_SELF_RELATIVE and, with a DACL, SE_DACL_PRESENT.
-const SELF_RELATIVE: u16 = 0x8000;
-const DACL_PRESENT: u16 = 0x0004;
-const HEADER_BYTES: u32 = 20;
+/// Parts of the SACL that need no privilege: a label, attributes, a policy.
+const OF_SACL: SecurityInfo = SecurityInfo::LABEL.union(SecurityInfo::ATTRIBUTE).union(SecurityInfo::SCOPE);
 
-/// QUERY_INFO of the security descriptor: the parts named in `parts` (MS-SMB2 3.3.5.20.3).
+/// QUERY_INFO: the parts named in `parts`.
 pub(crate) fn query(open: &Open, file: &FileOpen, parts: u32, room: u32, out: &mut ReplyWriter) -> Outcome {
-    if parts & (OWNER | GROUP | DACL) != 0 {
+    let parts = SecurityInfo::from_bits_retain(parts);
+    if parts.intersects(SecurityInfo::OWNER | SecurityInfo::GROUP | SecurityInfo::DACL | OF_SACL) {
         open.require_any(AccessMask::READ_CONTROL)?;
     }
-    let descriptor = describe(file, parts)?;
+    if parts.contains(SecurityInfo::SACL) {
+        open.require_any(AccessMask::ACCESS_SYSTEM_SECURITY)?;
+    }
+    let descriptor = acl::of(&*file.share.backend, &*file.node)?.part(parts).encode();
     if descriptor.len() > room as usize {
         return Err(Failure::buffer_too_small(descriptor.len() as u32));
     }
@@ -33,79 +38,52 @@ pub(crate) fn query(open: &Open, file: &FileOpen, parts: u32, room: u32, out: &m
     Ok(NtStatus::SUCCESS)
 }
 
-fn describe(file: &FileOpen, parts: u32) -> Result<Vec<u8>, Failure> {
-    let attr = file.node.attr()?;
-    let (owner, group) = (Sid::unix_user(attr.uid), Sid::unix_group(attr.gid));
-    let mut body = Vec::new();
-    let mut place = |wanted: bool, bytes: Vec<u8>| {
-        if !wanted {
-            return 0;
-        }
-        let at = HEADER_BYTES + body.len() as u32;
-        body.extend(bytes);
-        at
-    };
-    let owner_at = place(parts & OWNER != 0, owner.encode());
-    let group_at = place(parts & GROUP != 0, group.encode());
-    let acl = dacl(attr.mode, attr.kind == vfs::FileKind::Directory, &owner, &group);
-    let dacl_at = place(parts & DACL != 0, acl);
-    let mut descriptor = vec![1, 0];
-    descriptor.put_u16(SELF_RELATIVE | if parts & DACL != 0 { DACL_PRESENT } else { 0 });
-    for at in [owner_at, group_at, 0, dacl_at] {
-        descriptor.put_u32(at);
-    }
-    descriptor.extend(body);
-    Ok(descriptor)
-}
-
-fn dacl(mode: u32, directory: bool, owner: &Sid, group: &Sid) -> Vec<u8> {
-    let entries = [
-        (owner, rights(mode >> 6, directory) | OWNERS),
-        (group, rights(mode >> 3, directory)),
-        (&Sid::everyone(), rights(mode, directory)),
-    ];
-    let aces: Vec<u8> = entries.iter().flat_map(|(sid, mask)| ace(sid, *mask)).collect();
-    let mut acl = vec![2, 0];
-    acl.put_u16(8 + aces.len() as u16);
-    acl.put_u16(entries.len() as u16);
-    acl.put_u16(0);
-    acl.extend(aces);
-    acl
-}
-
-/// What an owner can always do.
-const OWNERS: AccessMask =
-    AccessMask::WRITE_DAC.union(AccessMask::WRITE_OWNER).union(AccessMask::FILE_WRITE_ATTRIBUTES);
-
-/// The rights behind one octal digit.
-fn rights(digit: u32, directory: bool) -> AccessMask {
-    let map = AccessMask::FILE_MAPPING;
-    if digit & 7 == 7 {
-        return map.all;
-    }
-    let mut mask = AccessMask::empty();
-    if digit & 4 != 0 {
-        mask |= map.read;
-    }
-    if digit & 2 != 0 {
-        mask |= map.write;
-        if directory {
-            mask |= AccessMask::FILE_DELETE_CHILD;
+/// SET_INFO: changes the parts named in `parts`.
+pub(crate) async fn set(request: &Request<'_>, open: &Arc<Open>, parts: u32, input: &[u8]) -> Result<(), Failure> {
+    let parts = SecurityInfo::from_bits_retain(parts);
+    for (part, right) in [
+        (SecurityInfo::OWNER | SecurityInfo::GROUP | SecurityInfo::LABEL, AccessMask::WRITE_OWNER),
+        (SecurityInfo::DACL | SecurityInfo::ATTRIBUTE, AccessMask::WRITE_DAC),
+        (SecurityInfo::SACL | SecurityInfo::SCOPE, AccessMask::ACCESS_SYSTEM_SECURITY),
+    ] {
+        if parts.intersects(part) {
+            open.require_any(right)?;
         }
     }
-    if digit & 1 != 0 {
-        mask |= map.execute;
-    }
-    // Everybody who reaches a file sees its attributes and permissions.
-    mask | AccessMask::FILE_READ_ATTRIBUTES | AccessMask::READ_CONTROL | AccessMask::SYNCHRONIZE
+    let new = SecurityDescriptor::decode(input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
+    let now = request.conn.server.env.filetime();
+    let open = Arc::clone(open);
+    let job = move || change(open.file()?, parts, &new, now);
+    request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?
 }
 
-/// ACCESS_ALLOWED_ACE (MS-DTYP 2.4.4.2), not inherited.
-fn ace(sid: &Sid, mask: AccessMask) -> Vec<u8> {
-    let sid = sid.encode();
-    let mut ace = vec![0, 0];
-    ace.put_u16(8 + sid.len() as u16);
-    ace.put_u32(mask.bits());
-    ace.extend(sid);
-    ace
+fn change(file: &FileOpen, mut parts: SecurityInfo, new: &SecurityDescriptor, now: u64) -> Result<(), Failure> {
+    // An owner that is named but not given stays.
+    parts.set(SecurityInfo::OWNER, parts.contains(SecurityInfo::OWNER) && new.owner.is_some());
+    parts.set(SecurityInfo::GROUP, parts.contains(SecurityInfo::GROUP) && new.group.is_some());
+    let backend = &*file.share.backend;
+    let mut descriptor = acl::of(backend, &*file.node)?;
+    if parts.contains(SecurityInfo::OWNER) && new.owner != descriptor.owner {
+        check_owner(&file.cred, new.owner.as_ref())?;
+    }
+    if parts.contains(SecurityInfo::GROUP) && new.group != descriptor.group {
+        check_group(&file.cred, new.group.as_ref())?;
+    }
+    descriptor.change(new, parts);
+    if !descriptor.fits() {
+        return Err(NtStatus::INVALID_ACL.into());
+    }
+    Ok(acl::store(backend, &*file.node, &file.cred, &descriptor, now)?)
+}
+
+/// Only an administrator gives files away; everybody else can make themselves the owner (MS-FSA 2.1.5.17).
+fn check_owner(cred: &Cred, owner: Option<&Sid>) -> Result<(), NtStatus> {
+    let allowed = owner.is_some_and(|owner| acl::is_admin(cred) || *owner == Sid::unix_user(cred.uid));
+    if allowed { Ok(()) } else { Err(NtStatus::INVALID_OWNER) }
+}
+
+fn check_group(cred: &Cred, group: Option<&Sid>) -> Result<(), NtStatus> {
+    let own = |gid: u32| gid == cred.gid || cred.groups.contains(&gid);
+    let allowed = group.is_some_and(|group| acl::is_admin(cred) || group.as_unix_group().is_some_and(own));
+    if allowed { Ok(()) } else { Err(NtStatus::INVALID_PRIMARY_GROUP) }
 }

@@ -49,7 +49,8 @@ pub(crate) async fn set_info(request: &mut Request<'_>, out: &mut ReplyWriter) -
                 }
             }
         }
-        Some(InfoType::FileSystem | InfoType::Security | InfoType::Quota) => return Err(NtStatus::NOT_SUPPORTED.into()),
+        Some(InfoType::Security) => super::security::set(request, &open, asked.additional, asked.input).await?,
+        Some(InfoType::FileSystem | InfoType::Quota) => return Err(NtStatus::NOT_SUPPORTED.into()),
         None => return Err(NtStatus::INVALID_PARAMETER.into()),
     }
     out.put_u16(2); // the response has nothing but its size (2.2.40)
@@ -143,7 +144,16 @@ async fn set_file(
             file.mode.store(u64::from(mode.bits()), Relaxed);
             Ok(())
         }
-        FileInfoClass::FULL_EA => Err(NtStatus::EAS_NOT_SUPPORTED.into()),
+        FileInfoClass::FULL_EA => {
+            open.require_any(AccessMask::FILE_WRITE_EA)?;
+            let eas = crate::ea::decode(input)?;
+            let open = Arc::clone(open);
+            let job = move || -> Result<(), Failure> {
+                let file = open.file()?;
+                crate::ea::set(&*file.node, &file.cred, &eas)
+            };
+            request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?
+        }
         _ => Err(NtStatus::NOT_SUPPORTED.into()),
     }
 }
@@ -282,7 +292,7 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
             file.claim.set_delete_pending(false, None);
             return Ok(());
         }
-        if file.path()?.is_here() {
+        if file.stream.is_none() && file.path()?.is_here() {
             return Err(NtStatus::CANNOT_DELETE.into()); // the share itself
         }
         let stored = FileAttributes::from_bits_retain(read_dos(&*file.node)?.attributes.unwrap_or(0));

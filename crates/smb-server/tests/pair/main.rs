@@ -3,6 +3,7 @@
 #[path = "../util/mod.rs"]
 mod util;
 
+mod beside;
 mod compound;
 mod faults;
 mod files;

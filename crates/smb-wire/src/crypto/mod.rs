@@ -9,6 +9,13 @@ pub use kdf::{CipherKey, Derivation, PreauthHash, SessionKeys};
 pub use sealing::{SealingKey, TRANSFORM_HEADER_LEN, TRANSFORM_PROTOCOL_ID, TransformHeader};
 pub use signing::SigningKey;
 
+/// SHA-256, for what is checked against a copy kept elsewhere.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    out.copy_from_slice(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes).as_ref());
+    out
+}
+
 /// How messages are signed; the wire ids are those of SMB2_SIGNING_CAPABILITIES (MS-SMB2 2.2.3.1.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SigningAlgorithm {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use coherence::{AccessKinds, Change, GrantState, OpenRequest, Opened, Outcome, Owner};
+use coherence::{AccessKinds, Change, GrantState, OpenClaim, OpenRequest, Opened, Outcome, Owner, ShareKinds};
 use smb_wire::NtStatus;
 use smb_wire::fscc::AccessMask;
 use smb_wire::smb2::CreateOptions;
@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::grants::{self, Wanted};
 use crate::reply::ReplyWriter;
 use crate::router::{Enrolled, Membership};
+use crate::stream;
 use crate::tree::Tree;
 
 /// An open let in.
@@ -25,6 +26,8 @@ pub struct Admitted {
     pub found: Found,
     /// The claim and what comes with it.
     pub opened: Opened,
+    /// A stream's claim on its file.
+    pub base_claim: Option<OpenClaim>,
     /// Its place in the router.
     pub route: Option<Enrolled>,
     /// The caching wanted, as far as it can be for the object.
@@ -62,6 +65,10 @@ pub async fn admit(
                 return Err(failure);
             }
         };
+        let base_claim = claim_base(request, &found)?;
+        if found.granted.contains(AccessMask::DELETE) && found.stream.is_none() {
+            check_streams(request, &found)?;
+        }
         let server = &request.conn.server;
         match server.table.open(server.now(), &table_request(plan, &found, &wanted, persistent))? {
             Outcome::Done(opened) => {
@@ -71,7 +78,7 @@ pub async fn admit(
                 if found.created {
                     tell_directory(request, out, share, tree, &found.path, wanted.parent()).await?;
                 }
-                return Ok(Admitted { found, opened, route, wanted });
+                return Ok(Admitted { found, opened, base_claim, route, wanted });
             }
             Outcome::Wait(ticket) => request.await_ticket(out, found.node.id(), ticket).await?,
         }
@@ -125,13 +132,35 @@ fn enroll(request: &Request<'_>, found: &Found, wanted: &Wanted, persistent: u64
 
 /// Takes back an object that was made for an open that is not let in.
 async fn undo(request: &Request<'_>, share: &Arc<Share>, tree: &Arc<Tree>, found: &Found) {
-    if !found.created {
+    if !found.created || found.stream.is_some() {
         return;
     }
     let (share, tree, path, id) = (Arc::clone(share), Arc::clone(tree), found.path.clone(), found.node.id());
     let job = move || share.backend.remove(&tree.cred, &*share.backend.root(), &path, Some(id));
     // If that fails an empty file is left, which is what the client asked for anyway.
     let _ = request.conn.offload(job).await;
+}
+
+/// The claim of a stream's open on the file: it shares everything, but the file does not go before it is closed, and a
+/// file that is to go has no streams to open.
+fn claim_base(request: &Request<'_>, found: &Found) -> Result<Option<OpenClaim>, Failure> {
+    let Some(stream) = &found.stream else { return Ok(None) };
+    let server = &request.conn.server;
+    let wanted = OpenRequest::new(stream.base().id(), AccessKinds::empty(), ShareKinds::all());
+    match server.table.open(server.now(), &wanted)?.done() {
+        Some(opened) => Ok(Some(opened.claim)),
+        None => Err(NtStatus::SHARING_VIOLATION.into()),
+    }
+}
+
+/// Whoever may delete a file may delete its streams: opens of those must allow it (MS-FSA 2.1.5.1.2.2).
+fn check_streams(request: &Request<'_>, found: &Found) -> Result<(), Failure> {
+    if stream::any_open() {
+        for key in stream::keys(&*found.node)? {
+            request.conn.server.table.check_remove(stream::id(found.node.id(), &key))?;
+        }
+    }
+    Ok(())
 }
 
 fn table_request(plan: &Plan, found: &Found, wanted: &Wanted, persistent: u64) -> OpenRequest {

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes};
 use smb_wire::name::is_device_name;
+use smb_wire::security::{Control, SecurityDescriptor, SecurityInfo, inherited};
 use smb_wire::smb2::{CreateOptions, Disposition as Wanted};
-use vfs::{
-    Access, AccessMask as Bits, Attr, Capabilities, Disposition, FileId, FileKind, Node, OpenHow, Opened, Path,
-    VfsError, Wait, WantKind,
-};
+use vfs::{Access, Attr, Disposition, FileId, FileKind, Node, OpenHow, Opened, Path, VfsError, Wait, WantKind};
 
 use super::plan::Plan;
+use super::rights::{READS, Rights, WRITES, proven_by_opening};
 use crate::Share;
+use crate::acl::{self, Stored};
+use crate::ea;
 use crate::failure::{Failure, status_of};
 use crate::meta::{read_dos, store_dos};
+use crate::stream::{self, StreamNode};
 use crate::tree::Tree;
 
 /// The object of a CREATE.
@@ -24,6 +26,8 @@ pub struct Found {
     pub node: Arc<dyn Node>,
     /// Where, as the directory spells it.
     pub path: Path,
+    /// The stream that was opened: the node is the same.
+    pub stream: Option<Arc<StreamNode>>,
     /// The symbolic link in last place, if it was opened through one and may be deleted or renamed.
     pub link: Option<(Path, FileId)>,
     /// Whether it was made.
@@ -70,21 +74,53 @@ impl From<NtStatus> for Halt {
     }
 }
 
-const READS: AccessMask = AccessMask::FILE_READ_DATA.union(AccessMask::FILE_EXECUTE);
-const WRITES: AccessMask = AccessMask::FILE_WRITE_DATA.union(AccessMask::FILE_APPEND_DATA);
-/// Rights everybody who reaches an object has.
-const ALWAYS: AccessMask =
-    AccessMask::FILE_READ_ATTRIBUTES.union(AccessMask::READ_CONTROL).union(AccessMask::SYNCHRONIZE);
-/// Rights that come with being able to read, to write, or being the owner.
-const READER: AccessMask = READS.union(AccessMask::FILE_READ_EA);
-const WRITER: AccessMask = WRITES
-    .union(AccessMask::FILE_WRITE_EA)
-    .union(AccessMask::FILE_WRITE_ATTRIBUTES)
-    .union(AccessMask::FILE_DELETE_CHILD);
-const OWNER: AccessMask = AccessMask::WRITE_DAC.union(AccessMask::WRITE_OWNER).union(AccessMask::FILE_WRITE_ATTRIBUTES);
-
 /// Finds or makes the object.
 pub fn find_or_make(share: &Share, tree: &Tree, plan: &Plan, wait: Wait) -> Result<Found, Halt> {
+    match &plan.stream {
+        Some(key) => stream_of(find_or_make_base(share, tree, &base_plan(plan), wait)?, tree, plan, key, wait),
+        None => find_or_make_base(share, tree, plan, wait),
+    }
+}
+
+/// What is asked of the file when one of its streams is: that it is there, or is made along with the stream, and that the
+/// user has the rights on it.
+fn base_plan(plan: &Plan) -> Plan {
+    let mut base = plan.clone();
+    base.stream = None;
+    base.disposition = if plan.may_make() { Wanted::OpenIf } else { Wanted::Open };
+    base.options -= CreateOptions::NON_DIRECTORY_FILE | CreateOptions::DELETE_ON_CLOSE;
+    if plan.overwrites() {
+        base.desired |= AccessMask::FILE_WRITE_DATA;
+    }
+    base
+}
+
+/// Finds or makes the stream kept in the attribute `key` of a file that is there.
+fn stream_of(mut found: Found, tree: &Tree, plan: &Plan, key: &str, wait: Wait) -> Result<Found, Halt> {
+    let there = stream::find(&*found.node, key)?;
+    found.created = there.is_none();
+    let key = match there {
+        Some(_) if plan.disposition == Wanted::Create => return Err(NtStatus::OBJECT_NAME_COLLISION.into()),
+        Some(key) => key,
+        None if !plan.may_make() => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
+        None if !tree.writable => return Err(NtStatus::ACCESS_DENIED.into()),
+        None if wait == Wait::Never => return Err(Halt::WouldBlock),
+        None => {
+            stream::make(&*found.node, &tree.cred, key)?;
+            key.to_owned()
+        }
+    };
+    if plan.desired != found.granted && !plan.maximum_allowed {
+        found.granted = plan.desired;
+    }
+    let node = StreamNode::new(Arc::clone(&found.node), tree.cred.clone(), key);
+    found.node = Arc::clone(&node) as Arc<dyn Node>;
+    found.link = None;
+    found.stream = Some(node);
+    Ok(found)
+}
+
+fn find_or_make_base(share: &Share, tree: &Tree, plan: &Plan, wait: Wait) -> Result<Found, Halt> {
     let search = Search { share, tree, plan, wait };
     match search.existing(&plan.path) {
         Err(Halt::Failed(status)) if search.might_be_spelled_otherwise(status) => search.by_other_spelling(status),
@@ -109,11 +145,13 @@ impl Search<'_> {
             self.share.backend.attr_at(&self.tree.cred, &*root, path, self.wait)?;
             return Err(NtStatus::OBJECT_NAME_COLLISION.into());
         }
-        let (opened, granted, maximal) = self.open(path, follow)?;
+        let (opened, mut granted, maximal) = self.open(path, follow)?;
         self.check_kind(&opened.attr)?;
-        self.check_stored_attributes(&opened, granted)?;
+        if self.is_read_only(&opened, granted)? {
+            granted -= WRITES | AccessMask::FILE_DELETE_CHILD; // MS-FSA 2.1.5.1.2.1
+        }
         let link = link.filter(|(_, id)| *id != opened.attr.id);
-        Ok(Found { node: opened.node, path: path.clone(), link, created: false, granted, maximal })
+        Ok(Found { node: opened.node, path: path.clone(), stream: None, link, created: false, granted, maximal })
     }
 
     /// The symbolic link at `path`, looked for only by those who might delete or rename it: what they do is done to the
@@ -132,38 +170,44 @@ impl Search<'_> {
     }
 
     fn open(&self, path: &Path, follow: bool) -> Result<(Opened, AccessMask, Option<AccessMask>), Halt> {
-        let mut granted = self.plan.desired;
-        let mut maximal = None;
-        let proven = ALWAYS | READER | WRITER;
-        // Rights that opening for reading and writing does not prove must be asked for.
-        let needs_writer = granted.intersects(WRITER) && !granted.intersects(WRITES);
-        let needs_reader = granted.contains(AccessMask::FILE_READ_EA) && !granted.intersects(READS);
-        if self.plan.maximum_allowed
-            || self.plan.tell_maximal
-            || needs_writer
-            || needs_reader
-            || !proven.contains(granted)
-        {
-            let how = self.how(Access::empty(), follow);
-            let found = self.share.backend.open(&self.tree.cred, &*self.share.backend.root(), path, &how, self.wait)?;
-            let all = self.rights(&found, path)?;
-            if !all.contains(granted) {
-                return Err(NtStatus::ACCESS_DENIED.into());
+        let wanted = self.plan.desired;
+        if !self.plan.maximum_allowed && !self.plan.tell_maximal && proven_by_opening(wanted) {
+            let opened = self.open_for(path, follow, wanted, None)?;
+            // The kernel agrees; a stored descriptor must as well.
+            let (backend, cred) = (&*self.share.backend, &self.tree.cred);
+            let needed = if self.plan.overwrites() { wanted | AccessMask::FILE_WRITE_DATA } else { wanted };
+            if let Some(stored) = acl::stored(backend, &*opened.node)?
+                && !stored.rights(cred).contains(needed)
+            {
+                let all = self.rights().of(&opened, path)?;
+                if !all.contains(needed) {
+                    return Err(NtStatus::ACCESS_DENIED.into());
+                }
             }
-            if self.plan.maximum_allowed {
-                granted |= all;
-            }
-            maximal = Some(all);
-            if !self.data_access(granted, found.attr.kind).is_empty() {
-                return Ok((self.open_for(path, follow, granted, Some(found.attr.kind))?, granted, maximal));
-            }
-            return Ok((found, granted, maximal));
+            return Ok((opened, wanted, None));
         }
-        Ok((self.open_for(path, follow, granted, None)?, granted, maximal))
+        let how = self.how(Access::empty(), follow);
+        let found = self.share.backend.open(&self.tree.cred, &*self.share.backend.root(), path, &how, self.wait)?;
+        let all = self.rights().of(&found, path)?;
+        let privileged = if acl::is_admin(&self.tree.cred) { acl::PRIVILEGED } else { AccessMask::empty() };
+        let needed = if self.plan.overwrites() { wanted | AccessMask::FILE_WRITE_DATA } else { wanted };
+        if !(all | privileged).contains(needed) {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
+        let granted = if self.plan.maximum_allowed { wanted | all } else { wanted };
+        if self.data_access(granted, found.attr.kind).is_empty() {
+            return Ok((found, granted, Some(all)));
+        }
+        Ok((self.open_for(path, follow, granted, Some(found.attr.kind))?, granted, Some(all)))
+    }
+
+    fn rights(&self) -> Rights<'_> {
+        Rights { share: self.share, tree: self.tree, wait: self.wait }
     }
 
     fn open_for(&self, path: &Path, follow: bool, granted: AccessMask, kind: Option<FileKind>) -> Result<Opened, Halt> {
-        let access = self.data_access(granted, kind.unwrap_or(FileKind::File));
+        let guess = if self.plan.is_directory() { FileKind::Directory } else { FileKind::File };
+        let access = self.data_access(granted, kind.unwrap_or(guess));
         let how = self.how(access, follow);
         let root = self.share.backend.root();
         match self.share.backend.open(&self.tree.cred, &*root, path, &how, self.wait) {
@@ -172,13 +216,22 @@ impl Search<'_> {
                 let how = self.how(access - Access::WRITE, follow);
                 Ok(self.share.backend.open(&self.tree.cred, &*root, path, &how, self.wait)?)
             }
+            // Executing lets clients read, where the kernel does too.
+            Err(VfsError::AccessDenied)
+                if access.contains(Access::READ) && !granted.contains(AccessMask::FILE_READ_DATA) && kind.is_some() =>
+            {
+                let how = self.how(access - Access::READ, follow);
+                Ok(self.share.backend.open(&self.tree.cred, &*root, path, &how, self.wait)?)
+            }
             result => Ok(result?),
         }
     }
 
     fn data_access(&self, granted: AccessMask, kind: FileKind) -> Access {
         let mut access = Access::empty();
-        access.set(Access::READ, granted.intersects(READS));
+        // Passing through a directory reads nothing of it.
+        let reads = if kind == FileKind::Directory { AccessMask::FILE_LIST_DIRECTORY } else { READS };
+        access.set(Access::READ, granted.intersects(reads));
         let writes = granted.intersects(WRITES) || self.plan.overwrites();
         access.set(Access::WRITE, writes && kind != FileKind::Directory);
         access
@@ -195,44 +248,6 @@ impl Search<'_> {
         OpenHow { access, disposition: Disposition::Open, kind, follow, mode: self.mode() }
     }
 
-    /// All rights the user has on an object, within the tree connect's.
-    fn rights(&self, found: &Opened, path: &Path) -> Result<AccessMask, Halt> {
-        let cred = &self.tree.cred;
-        let bits = found.node.access(cred, Bits::READ | Bits::WRITE | Bits::EXECUTE)?;
-        let as_process = !self.share.backend.capabilities().contains(Capabilities::IDENTITY);
-        let mut rights = ALWAYS;
-        if bits.contains(Bits::READ) {
-            rights |= READER;
-        }
-        if bits.contains(Bits::EXECUTE) {
-            rights |= AccessMask::FILE_EXECUTE;
-        }
-        if bits.contains(Bits::WRITE) {
-            rights |= WRITER;
-        }
-        if as_process || cred.uid == 0 || cred.uid == found.attr.uid {
-            rights |= OWNER;
-        }
-        if path.is_here() || self.parent_is_writable(path)? {
-            rights |= AccessMask::DELETE;
-        }
-        Ok(rights & self.tree.maximal_access)
-    }
-
-    fn parent_is_writable(&self, path: &Path) -> Result<bool, Halt> {
-        let Some(parent) = path.parent() else { return Ok(false) };
-        let root = self.share.backend.root();
-        let how = OpenHow {
-            access: Access::empty(),
-            disposition: Disposition::Open,
-            kind: WantKind::Directory,
-            follow: true,
-            mode: 0,
-        };
-        let opened = self.share.backend.open(&self.tree.cred, &*root, &parent, &how, self.wait)?;
-        Ok(opened.node.access(&self.tree.cred, Bits::WRITE)?.contains(Bits::WRITE))
-    }
-
     fn check_kind(&self, attr: &Attr) -> Result<(), NtStatus> {
         let is_directory = attr.kind == FileKind::Directory;
         if self.plan.is_directory() && !is_directory {
@@ -246,10 +261,12 @@ impl Search<'_> {
 
     /// The read-only attribute forbids writing and deleting on close; overwriting must name the hidden and system
     /// attributes the file has (MS-FSA 2.1.5.1.2).
-    fn check_stored_attributes(&self, found: &Opened, granted: AccessMask) -> Result<(), Halt> {
+    ///
+    /// Whether it is set, where that matters: then "all there is" does not include writing.
+    fn is_read_only(&self, found: &Opened, granted: AccessMask) -> Result<bool, Halt> {
         let deletes = self.plan.options.contains(CreateOptions::DELETE_ON_CLOSE);
         if !(self.plan.desired.intersects(WRITES) || granted.intersects(WRITES) || self.plan.overwrites() || deletes) {
-            return Ok(());
+            return Ok(false);
         }
         let stored = FileAttributes::from_bits_retain(read_dos(&*found.node)?.attributes.unwrap_or(0));
         let read_only = stored.contains(FileAttributes::READONLY) && found.attr.kind != FileKind::Directory;
@@ -263,7 +280,7 @@ impl Search<'_> {
         if self.plan.overwrites() && !self.plan.attributes.contains(must_name) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
-        Ok(())
+        Ok(read_only)
     }
 
     fn might_be_spelled_otherwise(&self, status: NtStatus) -> bool {
@@ -303,6 +320,10 @@ impl Search<'_> {
         if !self.tree.writable {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
+        let deletes = self.plan.options.contains(CreateOptions::DELETE_ON_CLOSE);
+        if deletes && self.plan.attributes.contains(FileAttributes::READONLY) {
+            return Err(NtStatus::CANNOT_DELETE.into()); // MS-FSA 2.1.5.1.1
+        }
         // One that another program made can be opened; none is made here.
         if path.last().is_some_and(|name| is_device_name(name.as_bytes())) {
             return Err(NtStatus::OBJECT_NAME_INVALID.into());
@@ -316,8 +337,16 @@ impl Search<'_> {
             follow: false,
             mode: self.mode(),
         };
-        let root = self.share.backend.root();
-        let opened = match self.share.backend.open(&self.tree.cred, &*root, path, &how, self.wait) {
+        let (backend, cred) = (&*self.share.backend, &self.tree.cred);
+        let above = self.rights().parent_descriptor(path)?;
+        if let Some(above) = &above {
+            let needed =
+                if kind == WantKind::Directory { AccessMask::FILE_ADD_SUBDIRECTORY } else { AccessMask::FILE_ADD_FILE };
+            if !above.rights(cred).contains(needed) {
+                return Err(NtStatus::ACCESS_DENIED.into());
+            }
+        }
+        let opened = match backend.open(cred, &*backend.root(), path, &how, self.wait) {
             // Somebody else was faster.
             Err(VfsError::Exists) if self.plan.disposition != Wanted::Create => return self.existing(path),
             result => result?,
@@ -326,10 +355,41 @@ impl Search<'_> {
         let mut attributes = self.plan.attributes - FileAttributes::SPARSE_FILE;
         attributes.set(FileAttributes::ARCHIVE, kind == WantKind::File);
         attributes.set(FileAttributes::DIRECTORY, kind == WantKind::Directory);
-        store_dos(&*opened.node, &self.tree.cred, Some(attributes), None)?;
-        let all = self.tree.maximal_access;
+        store_dos(&*opened.node, cred, Some(attributes), None)?;
+        ea::set(&*opened.node, cred, &self.plan.eas).map_err(|failure| Halt::Failed(failure.status))?;
+        let mut all = self.tree.maximal_access;
+        if let Some(descriptor) = self.descriptor(above.as_ref(), kind == WantKind::Directory, &opened) {
+            acl::store(backend, &*opened.node, cred, &descriptor, self.plan.now)?;
+            all = self.rights().of(&opened, path)?;
+        }
         let granted = if self.plan.maximum_allowed { self.plan.desired | all } else { self.plan.desired };
-        Ok(Found { node: opened.node, path: path.clone(), link: None, created: true, granted, maximal: Some(all) })
+        Ok(Found {
+            node: opened.node,
+            path: path.clone(),
+            stream: None,
+            link: None,
+            created: true,
+            granted,
+            maximal: Some(all),
+        })
+    }
+
+    /// The descriptor a new object is stored with: the one that was sent, or what it inherits from a directory that has
+    /// one stored. Where neither is, POSIX permissions are all there is.
+    fn descriptor(&self, above: Option<&Stored>, directory: bool, made: &Opened) -> Option<SecurityDescriptor> {
+        let token = acl::token(&self.tree.cred);
+        let inherited = above.map(|above| inherited(&above.descriptor, directory, &token));
+        let Some(sent) = &self.plan.security else { return inherited };
+        let mut descriptor = inherited.unwrap_or_else(|| acl::computed(&made.attr));
+        let mut parts = SecurityInfo::empty();
+        parts.set(SecurityInfo::DACL, sent.control.contains(Control::DACL_PRESENT));
+        parts.set(SecurityInfo::SACL, sent.control.contains(Control::SACL_PRESENT) && acl::is_admin(&self.tree.cred));
+        // A new object belongs to its maker, unless an administrator makes it for somebody.
+        let admin = acl::is_admin(&self.tree.cred);
+        parts.set(SecurityInfo::OWNER, sent.owner.is_some() && (admin || sent.owner.as_ref() == Some(&token.user)));
+        parts.set(SecurityInfo::GROUP, sent.group.as_ref().is_some_and(|group| admin || token.is(group)));
+        descriptor.change(sent, parts);
+        Some(descriptor)
     }
 
     fn mode(&self) -> u32 {

@@ -7,6 +7,7 @@ mod durable;
 mod find;
 mod plan;
 mod respond;
+mod rights;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,13 +25,15 @@ use self::plan::Plan;
 pub use self::plan::to_path;
 use crate::Share;
 use crate::dispatch::Request;
+use crate::ea;
 use crate::failure::{Failure, Outcome};
 use crate::grants::Wanted;
 use crate::meta::store_dos;
-use crate::open::{FileOpen, Object, Open};
+use crate::open::{FileOpen, Object, Open, StreamOpen};
 use crate::reply::ReplyWriter;
 use crate::router::Address;
 use crate::session::Session;
+use crate::stream;
 use crate::tree::{Target, Tree};
 
 /// CreateAction of a response (2.2.14).
@@ -78,17 +81,18 @@ async fn open_file(
         },
         _ => None,
     };
-    let plan = Arc::new(Plan::check(share, tree, asked)?);
+    let plan = Arc::new(Plan::check(share, tree, asked, request.conn.server.env.filetime())?);
     let app_instance = durable::take_over(request, &negotiated, asked)?;
     let persistent = request.conn.server.next_persistent_id();
     let admitted = admit(request, out, (share, tree), &plan, &wanted, persistent).await?;
     let caching = admitted.caching();
-    let Admitted { found, opened, route, wanted } = admitted;
+    let Admitted { found, opened, base_claim, route, wanted } = admitted;
     let action = prepare(request, tree, &plan, &found).await?;
     let name = found.path.last().map(vfs::Name::as_bytes).unwrap_or_default();
     let (node, cred, link) = (Arc::clone(&found.node), tree.cred.clone(), found.link.clone());
     let mut file = FileOpen::new(Arc::clone(share), node, cred, opened.claim, plan.options, name, link);
     let durability = durable.grant(&caching).filter(|_| !file.is_directory());
+    file.stream = found.stream.clone().zip(base_claim).map(|(node, base_claim)| StreamOpen { node, base_claim });
     file.route = route;
     file.parent = wanted.parent();
     file.client = negotiated.client_guid;
@@ -130,17 +134,18 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
     let job = move || {
         if overwrites {
             node.set_attr(&cred, &SetAttr { len_bytes: Some(0), ..SetAttr::default() })?;
-            store_dos(
-                &*node,
-                &cred,
-                Some((plan.attributes - FileAttributes::SPARSE_FILE) | FileAttributes::ARCHIVE),
-                None,
-            )?;
+            // The attributes are the file's, not the stream's, and a file overwritten loses its streams.
+            if plan.stream.is_none() {
+                let attributes = (plan.attributes - FileAttributes::SPARSE_FILE) | FileAttributes::ARCHIVE;
+                store_dos(&*node, &cred, Some(attributes), None)?;
+                stream::remove_all(&*node, &cred)?;
+                ea::replace(&*node, &cred, &plan.eas)?;
+            }
         }
         match allocate {
             Some(bytes) => match node.allocate(0, bytes, false) {
                 Err(vfs::VfsError::NotSupported) => Ok(()), // it was a hint
-                result => result,
+                result => Ok::<(), Failure>(result?),
             },
             None => Ok(()),
         }

@@ -4,10 +4,14 @@ use coherence::ShareKinds;
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes};
 use smb_wire::name::{StreamKind, parse_path};
-use smb_wire::smb2::{ALLOCATION_TAG, CreateOptions, CreateRequest, Disposition, TIMEWARP_TAG};
-use vfs::{NameError, Path};
+use smb_wire::security::SecurityDescriptor;
+use smb_wire::smb2::{ALLOCATION_TAG, CreateOptions, CreateRequest, Disposition, EA_TAG, SECURITY_TAG, TIMEWARP_TAG};
+use vfs::{Capabilities, NameError, Path};
 
 use crate::Share;
+use crate::acl;
+use crate::ea::{self, Ea};
+use crate::stream;
 use crate::tree::Tree;
 
 /// Bits of CreateOptions that no client may set.
@@ -20,10 +24,12 @@ const VALID_ATTRIBUTES: u32 = 0x0000_7fb7;
 const VALID_ACCESS: u32 = 0xf31f_01ff;
 
 /// A CREATE that makes sense.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Plan {
     /// Where, as the client spells it.
     pub path: Path,
+    /// The attribute of the stream that is meant, if it is not the file itself.
+    pub stream: Option<String>,
     /// Rights wanted, generic ones mapped; without MAXIMUM_ALLOWED.
     pub desired: AccessMask,
     /// Whatever else the user may is wanted as well.
@@ -40,17 +46,26 @@ pub struct Plan {
     pub attributes: FileAttributes,
     /// Space to set aside.
     pub allocation_bytes: Option<u64>,
+    /// The descriptor of a new object (`SecD`).
+    pub security: Option<SecurityDescriptor>,
+    /// Extended attributes of a new object (`ExtA`).
+    pub eas: Vec<Ea>,
+    /// When it was asked, as FILETIME.
+    pub now: u64,
 }
 
 impl Plan {
     /// Checks `asked`, in the order in which a client can tell.
-    pub fn check(share: &Share, tree: &Tree, asked: &CreateRequest<'_>) -> Result<Self, NtStatus> {
+    pub fn check(share: &Share, tree: &Tree, asked: &CreateRequest<'_>, now: u64) -> Result<Self, NtStatus> {
         if asked.impersonation > 3 {
             return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
         }
         let disposition = check_fields(asked)?;
         let mut options = asked.options;
-        let (path, wants_directory, wants_file) = parse(share, asked.name)?;
+        let Target { path, stream, wants_directory, wants_file } = Target::parse(share, asked.name)?;
+        if (wants_file || stream.is_some()) && options.contains(CreateOptions::DIRECTORY_FILE) {
+            return Err(NtStatus::NOT_A_DIRECTORY);
+        }
         options.set(CreateOptions::DIRECTORY_FILE, wants_directory || options.contains(CreateOptions::DIRECTORY_FILE));
         options
             .set(CreateOptions::NON_DIRECTORY_FILE, wants_file || options.contains(CreateOptions::NON_DIRECTORY_FILE));
@@ -62,6 +77,7 @@ impl Plan {
         let desired = wanted.map_generic() - AccessMask::MAXIMUM_ALLOWED;
         let plan = Self {
             path,
+            stream,
             desired,
             maximum_allowed: wanted.contains(AccessMask::MAXIMUM_ALLOWED),
             tell_maximal: asked.contexts.get(smb_wire::smb2::MAXIMAL_ACCESS_TAG).is_some(),
@@ -70,6 +86,9 @@ impl Plan {
             options,
             attributes: FileAttributes::from_bits_retain(asked.file_attributes),
             allocation_bytes: allocation(asked)?,
+            security: security(asked)?,
+            eas: eas(asked)?,
+            now,
         };
         plan.check_rights(tree)?;
         Ok(plan)
@@ -97,11 +116,11 @@ impl Plan {
         {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        // Reading the SACL needs a privilege nobody has here.
-        if self.desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
+        // Seeing and changing the SACL needs a privilege.
+        if self.desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) && !acl::is_admin(&tree.cred) {
             return Err(NtStatus::PRIVILEGE_NOT_HELD);
         }
-        if !tree.maximal_access.contains(self.desired) {
+        if !tree.maximal_access.contains(self.desired - AccessMask::ACCESS_SYSTEM_SECURITY) {
             return Err(NtStatus::ACCESS_DENIED);
         }
         if !tree.writable && (self.overwrites() || self.disposition == Disposition::Create) {
@@ -117,6 +136,10 @@ fn check_fields(asked: &CreateRequest<'_>) -> Result<Disposition, NtStatus> {
     }
     if asked.file_attributes & !VALID_ATTRIBUTES != 0 || asked.share_access & !7 != 0 {
         return Err(NtStatus::INVALID_PARAMETER);
+    }
+    // Nothing is encrypted here (MS-FSA 2.1.5.1.1).
+    if asked.file_attributes & FileAttributes::ENCRYPTED.bits() != 0 {
+        return Err(NtStatus::ACCESS_DENIED);
     }
     let disposition = Disposition::from_u32(asked.disposition).ok_or(NtStatus::INVALID_PARAMETER)?;
     if asked.options.bits() & INVALID_OPTIONS != 0 {
@@ -139,20 +162,33 @@ fn check_options(options: CreateOptions, disposition: Disposition) -> Result<(),
     Ok(())
 }
 
-/// The path, and whether its spelling asks for a directory or for a file.
-fn parse(share: &Share, name: &[u8]) -> Result<(Path, bool, bool), NtStatus> {
-    let wire = parse_path(name)?;
-    let (mut wants_directory, mut wants_file) = (wire.trailing_separator, false);
-    match &wire.stream {
-        // Named streams are not served: FileFsAttributeInformation says so.
-        Some(stream) if !stream.name.is_empty() && stream.kind == StreamKind::Data => {
-            return Err(NtStatus::OBJECT_NAME_INVALID);
+/// What a name means.
+struct Target {
+    path: Path,
+    stream: Option<String>,
+    /// Its spelling asks for a directory, or for a file.
+    wants_directory: bool,
+    wants_file: bool,
+}
+
+impl Target {
+    fn parse(share: &Share, name: &[u8]) -> Result<Self, NtStatus> {
+        let wire = parse_path(name)?;
+        let (mut wants_directory, mut wants_file, mut stream) = (wire.trailing_separator, false, None);
+        match &wire.stream {
+            Some(named) if !named.name.is_empty() && named.kind == StreamKind::Data => {
+                // FileFsAttributeInformation says whether there are any.
+                if !share.backend.capabilities().contains(Capabilities::XATTR) {
+                    return Err(NtStatus::OBJECT_NAME_INVALID);
+                }
+                stream = Some(stream::key(&named.name)?);
+            }
+            Some(unnamed) if unnamed.kind == StreamKind::Data => wants_file = true,
+            Some(_) => wants_directory = true,
+            None => {}
         }
-        Some(stream) if stream.kind == StreamKind::Data => wants_file = true,
-        Some(_) => wants_directory = true,
-        None => {}
+        Ok(Self { path: to_path(share, &wire.path)?, stream, wants_directory, wants_file })
     }
-    Ok((to_path(share, &wire.path)?, wants_directory, wants_file))
 }
 
 /// The backend's path, unless the share hides part of it.
@@ -170,6 +206,24 @@ pub fn to_path(share: &Share, local: &[u8]) -> Result<Path, NtStatus> {
         return Err(NtStatus::OBJECT_PATH_NOT_FOUND);
     }
     Ok(path)
+}
+
+/// `SecD` (MS-SMB2 2.2.13.2.2).
+fn security(asked: &CreateRequest<'_>) -> Result<Option<SecurityDescriptor>, NtStatus> {
+    let decode = |data| SecurityDescriptor::decode(data).map_err(|_| NtStatus::INVALID_SECURITY_DESCR);
+    let descriptor = asked.contexts.get(SECURITY_TAG).map(decode).transpose()?;
+    if descriptor.as_ref().is_some_and(|d| !d.fits()) {
+        return Err(NtStatus::INVALID_ACL);
+    }
+    Ok(descriptor)
+}
+
+/// `ExtA` (MS-SMB2 2.2.13.2.1).
+fn eas(asked: &CreateRequest<'_>) -> Result<Vec<Ea>, NtStatus> {
+    if asked.contexts.get(EA_TAG).is_some() && asked.options.contains(CreateOptions::NO_EA_KNOWLEDGE) {
+        return Err(NtStatus::ACCESS_DENIED); // MS-FSA 2.1.5.1
+    }
+    asked.contexts.get(EA_TAG).map_or(Ok(Vec::new()), ea::decode)
 }
 
 fn allocation(asked: &CreateRequest<'_>) -> Result<Option<u64>, NtStatus> {
