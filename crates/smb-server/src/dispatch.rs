@@ -15,11 +15,15 @@ use crate::handlers;
 use crate::open::Open;
 use crate::reply::{ReplyWriter, Then};
 use crate::session::Channel;
-use crate::signing::{Arrival, Signature, any_signed, check_signatures};
+use crate::signing::{Arrival, Signature, any_signed, check_signatures, elements};
 use crate::tree::Tree;
 
 /// Room a reply begins with unless the request says how much it will need.
 const SMALL_REPLY_BYTES: usize = 512;
+
+/// What the reply to one frame may hold beside the largest transfer: the other responses of a compound. Twice the largest
+/// transfer would not fit the 24 bits of a frame's length, and a frame has room for very many requests.
+const MOST_BESIDE_BYTES: usize = 64 << 10;
 
 /// One request as its handler sees it.
 pub(crate) struct Request<'a> {
@@ -100,6 +104,10 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
     } else {
         Vec::new()
     };
+    // All of them before the first is answered: what answering grants is for later frames.
+    if take_credits(conn, &frame).is_err() {
+        return conn.disconnect("a message id that was not granted");
+    }
     let mut index = 0;
     let room = reply_room(conn, &frame);
     let _reserved = conn.reserve(room);
@@ -125,9 +133,6 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
             // It is never answered itself, and uses no message id of its own (3.3.5.16).
             conn.state.borrow_mut().waiting.cancel(&header);
         } else {
-            if take_credits(conn, &header).is_err() {
-                return conn.disconnect("a message id that was not granted");
-            }
             let request = Request {
                 conn,
                 header,
@@ -166,11 +171,27 @@ fn reply_room(conn: &Inner, frame: &[u8]) -> usize {
     handlers::reply_room(frame).unwrap_or(SMALL_REPLY_BYTES).min(most)
 }
 
-fn take_credits(conn: &Inner, header: &Header) -> Result<(), crate::credits::OutOfWindow> {
+/// 3.3.5.2.3, for every message of `frame`.
+fn take_credits(conn: &Inner, frame: &[u8]) -> Result<(), crate::credits::OutOfWindow> {
     let mut state = conn.state.borrow_mut();
     let counts = state.negotiated.as_ref().is_some_and(|n| n.supports_multi_credit());
-    let charge = if counts { header.credit_charge } else { 1 };
-    state.window.consume(header.message_id, charge)
+    for (header, _) in elements(frame).filter(|(header, _)| header.command != Command::Cancel as u16) {
+        let charge = if counts { header.credit_charge } else { 1 };
+        state.window.consume(header.message_id, charge)?;
+    }
+    Ok(())
+}
+
+/// Whether the frame's reply still has room for the response to `request`: a compound is answered in one frame, however
+/// much its requests ask for.
+fn fits(request: &Request<'_>, out: &ReplyWriter) -> bool {
+    use smb_wire::codec::Put;
+    let most = request.conn.negotiated().map_or(0, |n| n.max_transfer_bytes() as usize) + MOST_BESIDE_BYTES;
+    let room = match Command::from_u16(request.header.command) {
+        Some(Command::QueryInfo | Command::Ioctl) => usize::from(request.header.credit_charge.max(1)) << 16,
+        _ => handlers::reply_room(&request.message).unwrap_or(0),
+    };
+    request.alone || out.len() + room.min(most - MOST_BESIDE_BYTES) <= most
 }
 
 pub(crate) fn finish(conn: &Inner, out: ReplyWriter, seal: Option<&crate::session::Session>) -> Reply {
@@ -199,7 +220,8 @@ async fn answer(
     let related = request.header.flags.contains(Flags::RELATED);
     let inherited = inherit(&mut request, chain, related, out.is_empty());
     out.begin(&request.header.response(NtStatus::SUCCESS));
-    let prepared = inherited.and_then(|()| prepare(&mut request));
+    let fits = if fits(&request, out) { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) };
+    let prepared = inherited.and(fits).and_then(|()| prepare(&mut request));
     let outcome = match prepared {
         Ok(command) => handle(command, &mut request, out).await,
         Err(status) => Err(status.into()),

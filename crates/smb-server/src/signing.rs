@@ -34,7 +34,7 @@ pub enum Signature {
 
 /// The headers of a frame's messages, each with where it begins and ends. Stops where the compound does not add up; the
 /// dispatcher finds that out again and says so.
-fn elements(frame: &[u8]) -> impl Iterator<Item = (Header, std::ops::Range<usize>)> {
+pub fn elements(frame: &[u8]) -> impl Iterator<Item = (Header, std::ops::Range<usize>)> {
     let mut at = Some(0);
     std::iter::from_fn(move || {
         let start = at?;
