@@ -99,6 +99,8 @@ fn begin_or_continue(request: &mut Request<'_>) -> Result<Login, NtStatus> {
         _ if request.channel.is_some() => true,
         _ => return Err(NtStatus::USER_SESSION_DELETED),
     };
+    // Sessions that have ended, here or by another connection, count no more.
+    state.channels.retain(|_, channel| !channel.session.ended.load(Relaxed));
     if state.logins.len() + state.channels.len() >= config.max_sessions {
         return Err(NtStatus::INSUFFICIENT_RESOURCES);
     }

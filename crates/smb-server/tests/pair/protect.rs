@@ -270,3 +270,16 @@ fn a_cancel_between_does_not_let_one_session_sign_for_another() {
     assert!(client.conn.next_reply().is_some());
     assert_eq!(world.content("a").unwrap(), b"before");
 }
+
+#[test]
+fn a_connection_takes_any_number_of_logins_one_after_the_other() {
+    let world = World::with(|config, _| config.max_sessions = 2);
+    let mut client = world.anna();
+    for _ in 0..5 {
+        client.call(Message::of(Command::Logoff, smb_wire::smb2::put_four)).ok();
+        client.session_id = 0;
+        client.signing_key = None;
+        client.login();
+    }
+    assert_eq!(world.server.session_count(), 1);
+}
