@@ -308,3 +308,21 @@ fn pipes_are_no_files() {
     client.hang_up();
     world.assert_nothing_left();
 }
+
+#[test]
+fn what_a_lost_client_held_is_free_before_any_worker_has_time() {
+    let world = World::parking();
+    let mut client = world.anna();
+    client.create("a", &OpenAs::default().share(0));
+    client.hang_up();
+    assert_eq!(world.server.claims(), coherence::Stats::default());
+    let mut client = world.anna();
+    let tree = client.tree_id;
+    client.create("a", &OpenAs::default().share(0));
+    client.tree_connect(crate::util::world::SHARE);
+    let disconnect = Message { tree_id: Some(tree), ..Message::of(Command::TreeDisconnect, smb_wire::smb2::put_four) };
+    client.send(&[disconnect]);
+    assert_eq!(world.server.claims(), coherence::Stats::default());
+    client.hang_up();
+    world.assert_nothing_left();
+}

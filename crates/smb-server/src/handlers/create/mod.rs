@@ -201,8 +201,7 @@ fn enter(
     };
     opens.remove(volatile);
     drop(opens);
-    let (server, open) = (Arc::clone(server), made.into_iter().collect());
-    request.conn.shard.executor.run(Box::new(move || super::session_setup::close_all(&server, open)));
+    super::session_setup::close_all(&*request.conn.shard.executor, server, made.into_iter().collect());
     Err(status)
 }
 
