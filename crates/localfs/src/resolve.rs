@@ -197,7 +197,8 @@ impl Root {
     /// Whether the name that looks like a deleted one is the object's real name.
     fn is_at(&self, node: &LocalNode, path: &Path) -> bool {
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
-        let found = self.identity.enter_own().and_then(|()| {
+        // A user may be at work on this thread and goes on after this.
+        let found = self.identity.as_own(|| {
             self.resolve(self.fd.as_fd(), path.as_bytes(), flags, ResolveFlags::NO_SYMLINKS, Wait::Allowed)
                 .map_err(vfs_error)
         });

@@ -194,6 +194,27 @@ fn users_on_one_thread_stay_apart() {
 }
 
 #[test]
+fn a_link_out_of_a_directory_with_an_odd_name_is_followed_as_the_user() {
+    if !temp::root() {
+        return;
+    }
+    let dir = temp::Dir::new();
+    std::fs::create_dir(dir.0.join("closed")).unwrap();
+    std::fs::write(dir.0.join("closed/secret"), b"of somebody else").unwrap();
+    set_mode(&dir.0.join("closed/secret"), 0o600);
+    set_mode(&dir.0.join("closed"), 0o700);
+    // The kernel gives the names of what was deleted this ending, so whether it is one has to be looked up.
+    std::fs::create_dir(dir.0.join("d (deleted)")).unwrap();
+    std::os::unix::fs::symlink("../closed/secret", dir.0.join("d (deleted)/link")).unwrap();
+    let fs = dir.serve();
+    let odd = open(&fs, &user(1000), "d (deleted)", Access::empty()).unwrap().node;
+    let through =
+        |access| fs.open(&user(1000), &*odd, &path("link"), &how(access, Disposition::Open), Wait::Allowed).map(drop);
+    assert_eq!(through(Access::empty()), Err(VfsError::AccessDenied));
+    assert_eq!(through(Access::READ), Err(VfsError::AccessDenied));
+}
+
+#[test]
 fn users_on_many_threads_stay_apart() {
     if !temp::root() {
         return;
