@@ -15,7 +15,7 @@ use vfs::{
 
 use crate::errno::vfs_error;
 use crate::identity::{Identity, run_as_process};
-use crate::names::access_flags;
+use crate::names::{NameLocks, access_flags};
 use crate::node::LocalNode;
 use crate::resolve::Root;
 use crate::stat;
@@ -103,6 +103,7 @@ impl LocalFs {
             nowait_reads: AtomicBool::new(true),
             in_memory: MEMORY_FILE_SYSTEMS.contains(&(statfs.f_type as i64)),
             index: FoldCache::new(options.max_indexed_names),
+            names: NameLocks::default(),
             fd,
         });
         let node = Arc::new(root_node(&shared, &attr).map_err(|e| failed(root, e))?);

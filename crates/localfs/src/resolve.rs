@@ -12,6 +12,7 @@ use vfs::{FileId, Name, Path, VfsError, VfsResult, Wait};
 
 use crate::errno::vfs_error;
 use crate::identity::Identity;
+use crate::names::NameLocks;
 use crate::node::LocalNode;
 use crate::stat;
 
@@ -38,6 +39,7 @@ pub struct Root {
     /// Whether its files live in memory, so that no read waits.
     pub in_memory: bool,
     pub index: FoldCache<FileId>,
+    pub names: NameLocks,
 }
 
 /// The directory an entry is in.

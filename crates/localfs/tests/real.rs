@@ -341,3 +341,24 @@ fn making_many_files_is_not_quadratic() {
     // Quadratic: the last would take about eleven times the first.
     assert!(batches[5] < batches[0] * 5, "{batches:?}");
 }
+
+#[test]
+fn what_takes_a_name_while_another_object_loses_it_is_not_removed() {
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    for _ in 0..3000 {
+        let old = make(&fs, &temp::me(), "name").unwrap().attr.id;
+        make(&fs, &temp::me(), "new").unwrap();
+        let meet = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                meet.wait();
+                let _ = fs.remove(&temp::me(), &*fs.root(), &path("name"), Some(old));
+            });
+            meet.wait();
+            let (root, from, to) = (fs.root(), path("new"), path("name"));
+            fs.rename(&temp::me(), (&*root, &from), (&*root, &to), vfs::Rename::Replace).unwrap();
+        });
+        fs.remove(&temp::me(), &*fs.root(), &path("name"), None).expect("the new one has the name");
+    }
+}
