@@ -1,6 +1,7 @@
 //! From a frame to its reply: decryption, the elements of a compound, signatures and credits, the table of commands, and
 //! the protection of what goes back (MS-SMB2 3.3.5.2, 3.3.4.1).
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use smb_wire::crypto::TransformHeader;
 use smb_wire::smb2::{Command, FileHandle, Flags, HEADER_BYTES, Header, ProtocolId};
 use vfs::{Frame, Reply};
 
-use crate::connection::Inner;
+use crate::connection::{Inner, Reserved};
 use crate::failure::{Failure, Outcome};
 use crate::handlers;
 use crate::open::Open;
@@ -33,6 +34,8 @@ pub(crate) struct Request<'a> {
     pub header: Header,
     /// The message from its header on.
     pub message: Frame,
+    /// What its frame holds while its requests are answered.
+    held: &'a RefCell<Option<Held>>,
     /// Its session here, once it has one.
     pub channel: Option<Channel>,
     /// Its tree connect, for commands that need one.
@@ -54,6 +57,15 @@ pub(crate) struct Request<'a> {
     /// Its credits went out with an interim response.
     pub credits_given: bool,
 }
+
+/// What a frame holds while its requests are answered: itself, which keeps a receive buffer, and room for its reply.
+struct Held {
+    frame: Frame,
+    _room: Reserved,
+}
+
+/// Messages up to this long are copied when they begin to wait.
+const SMALL_MESSAGE_BYTES: usize = 8 << 10;
 
 /// What a related request takes from the one before it (3.3.5.2.7.2).
 #[derive(Default)]
@@ -110,25 +122,14 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
     }
     let mut index = 0;
     let room = reply_room(conn, &frame);
-    let _reserved = conn.reserve(room);
+    let held = RefCell::new(Some(Held { frame, _room: conn.reserve(room) }));
     let mut out = ReplyWriter::new(&conn.shard.pool, room);
     let mut chain = Chain::default();
     let mut seal = arrival.sealed_by.clone();
     let mut at = 0;
     loop {
-        let Some(rest) = frame.part(at..frame.len()) else { return };
-        let Ok(header) = Header::decode(&rest) else {
-            return conn.disconnect("a message without a whole header");
-        };
+        let Some((header, message)) = element(conn, &held, at) else { return };
         let next = header.next_command as usize;
-        if next != 0 && (!next.is_multiple_of(8) || next < HEADER_BYTES || next >= rest.len()) {
-            return conn.disconnect("a compound that does not add up");
-        }
-        if header.flags.contains(Flags::RESPONSE) {
-            return conn.disconnect("a response from a client");
-        }
-        let end = if next == 0 { rest.len() } else { next };
-        let Some(message) = rest.part(0..end) else { return };
         if Command::from_u16(header.command) == Some(Command::Cancel) {
             // It is never answered itself, and uses no message id of its own (3.3.5.16).
             conn.state.borrow_mut().waiting.cancel(&header);
@@ -137,6 +138,7 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
                 conn,
                 header,
                 message,
+                held: &held,
                 channel: None,
                 tree: None,
                 previous_handle: None,
@@ -160,6 +162,26 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         let reply = finish(conn, out, seal.as_deref());
         conn.send(reply);
     }
+}
+
+/// The message of a frame that begins at `at`; `None` when the connection ends instead.
+fn element(conn: &Inner, held: &RefCell<Option<Held>>, at: usize) -> Option<(Header, Frame)> {
+    let rest = held.borrow().as_ref().and_then(|held| held.frame.part(at..held.frame.len()))?;
+    let Ok(header) = Header::decode(&rest) else {
+        conn.disconnect("a message without a whole header");
+        return None;
+    };
+    let next = header.next_command as usize;
+    if next != 0 && (!next.is_multiple_of(8) || next < HEADER_BYTES || next >= rest.len()) {
+        conn.disconnect("a compound that does not add up");
+        return None;
+    }
+    if header.flags.contains(Flags::RESPONSE) {
+        conn.disconnect("a response from a client");
+        return None;
+    }
+    let end = if next == 0 { rest.len() } else { next };
+    Some((header, rest.part(0..end)?))
 }
 
 /// Room for the reply to `frame`. What a request says it will need is believed up to the largest transfer that was
@@ -384,6 +406,17 @@ fn protect(request: &Request<'_>, out: &mut ReplyWriter, seal: &mut Option<Arc<c
 }
 
 impl Request<'_> {
+    /// Gives back what the frame holds, all of whose other requests are answered: this one may wait for ever, and as many
+    /// as may wait must neither keep the connection from going on nor a receive buffer each.
+    pub fn let_go(&mut self) {
+        *self.held.borrow_mut() = None;
+        if self.message.len() <= SMALL_MESSAGE_BYTES {
+            let mut copy = self.conn.shard.pool.get(self.message.len());
+            copy.push(&self.message);
+            self.message = Frame::from(copy);
+        }
+    }
+
     /// Its session.
     pub fn session(&self) -> Result<&Arc<crate::session::Session>, NtStatus> {
         self.channel.as_ref().map(|c| &c.session).ok_or(NtStatus::USER_SESSION_DELETED)
