@@ -326,3 +326,19 @@ fn what_a_lost_client_held_is_free_before_any_worker_has_time() {
     client.hang_up();
     world.assert_nothing_left();
 }
+
+#[test]
+fn a_create_that_fails_leaves_nothing_behind() {
+    let world = World::new();
+    world.fs.set_space(10);
+    let mut client = world.anna();
+    let space = (smb_wire::smb2::ALLOCATION_TAG.to_vec(), (1u64 << 20).to_le_bytes().to_vec());
+    let how = OpenAs { contexts: vec![space], ..OpenAs::how(Disposition::Create) };
+    assert_eq!(client.try_create("a", &how).map(drop), Err(NtStatus::DISK_FULL));
+    assert!(!world.exists("a"));
+    world.fs.fail_next(Op::SetXattr, VfsError::NoSpace);
+    assert_eq!(client.try_create("b", &OpenAs::how(Disposition::Create)).map(drop), Err(NtStatus::DISK_FULL));
+    assert!(!world.exists("b"));
+    client.hang_up();
+    world.assert_nothing_left();
+}

@@ -326,7 +326,11 @@ impl Search<'_> {
         let mut attributes = self.plan.attributes - FileAttributes::SPARSE_FILE;
         attributes.set(FileAttributes::ARCHIVE, kind == WantKind::File);
         attributes.set(FileAttributes::DIRECTORY, kind == WantKind::Directory);
-        store_dos(&*opened.node, &self.tree.cred, Some(attributes), None)?;
+        if let Err(error) = store_dos(&*opened.node, &self.tree.cred, Some(attributes), None) {
+            // Nothing stays of what could not be made whole; where even that fails, the first failure is told.
+            let _ = self.share.backend.remove(&self.tree.cred, &*root, path, Some(opened.node.id()));
+            return Err(error.into());
+        }
         let all = self.tree.maximal_access;
         let granted = if self.plan.maximum_allowed { self.plan.desired | all } else { self.plan.desired };
         Ok(Found { node: opened.node, path: path.clone(), link: None, created: true, granted, maximal: Some(all) })

@@ -26,6 +26,7 @@ use crate::failure::{Failure, Outcome};
 use crate::meta::{Meta, store_dos};
 use crate::open::{FileOpen, Object, Open};
 use crate::reply::ReplyWriter;
+use crate::server::Server;
 use crate::session::Session;
 use crate::tree::{Target, Tree};
 
@@ -74,8 +75,41 @@ async fn open_file(
         Err(Halt::Link) => return Err(stopped(request, tree, share, plan).await?),
         found => found.map_err(Halt::into_failure)?,
     };
-    let claim = claim(request, &plan, &found)?;
-    let action = prepare(request, tree, &plan, &found).await?;
+    let opened = open_found(request, session, tree, share, asked, &plan, &found, out).await;
+    // Where session or tree connect have ended it was opened and is closed again, as if by a client.
+    let overtaken =
+        |failure: &Failure| matches!(failure.status, NtStatus::USER_SESSION_DELETED | NtStatus::NETWORK_NAME_DELETED);
+    if found.created && opened.as_ref().is_err_and(|failure| !overtaken(failure)) {
+        let (server, share, tree) = (Arc::clone(&request.conn.server), Arc::clone(share), Arc::clone(tree));
+        request.conn.offload(move || unmake(&server, &share, &tree, &found)).await;
+    }
+    opened
+}
+
+/// A CREATE that fails leaves nothing behind that it made, unless somebody else uses it already.
+fn unmake(server: &Server, share: &Share, tree: &Tree, found: &Found) {
+    let id = found.node.id();
+    if server.table.open_count(id) == 0
+        && let Err(error) = share.backend.remove(&tree.cred, &*share.backend.root(), &found.path, Some(id))
+    {
+        tracing::debug!(%error, "what a failed CREATE made stays");
+    }
+}
+
+/// Opens what was found or made.
+#[allow(clippy::too_many_arguments, reason = "all that a CREATE is about")]
+async fn open_found(
+    request: &Request<'_>,
+    session: &Session,
+    tree: &Arc<Tree>,
+    share: &Arc<Share>,
+    asked: &CreateRequest<'_>,
+    plan: &Arc<Plan>,
+    found: &Found,
+    out: &mut ReplyWriter,
+) -> Result<FileHandle, Failure> {
+    let claim = claim(request, plan, found)?;
+    let action = prepare(request, tree, plan, found).await?;
     let name = found.path.last().map(vfs::Name::as_bytes).unwrap_or_default();
     let file = FileOpen::new(
         Arc::clone(share),
@@ -93,7 +127,7 @@ async fn open_file(
     }
     let meta = Meta::of(&*file.node, file.is_hidden())?.on(&file.share);
     let handle = enter(request, session, tree, found.granted, Object::File(file))?;
-    respond(asked, &found, &meta, share, handle, action, out);
+    respond(asked, found, &meta, share, handle, action, out);
     Ok(handle)
 }
 
