@@ -179,6 +179,21 @@ impl LocalFs {
         Err(VfsError::NotFound)
     }
 
+    fn move_entry(
+        &self,
+        cred: &Cred,
+        from: (&dyn Node, &Path),
+        to: (&dyn Node, &Path),
+        replace: Rename,
+        only: Option<FileId>,
+    ) -> VfsResult<()> {
+        self.node.changeable()?;
+        let from = (LocalNode::directory(&self.root, from.0)?, from.1);
+        let to = (LocalNode::directory(&self.root, to.0)?, to.1);
+        self.root.identity.enter(cred)?;
+        self.root.rename(from, to, replace, only)
+    }
+
     fn opened(&self, fd: std::os::fd::OwnedFd, attr: Attr, access: Access, path_only: bool, created: bool) -> Opened {
         let node = LocalNode::new(&self.root, fd, &attr, access, path_only);
         node.nowait_reads.store(attr.id.dev != self.root.id.dev || self.root.nowait_reads.load(Relaxed), Relaxed);
@@ -275,11 +290,18 @@ impl Backend for LocalFs {
     }
 
     fn rename(&self, cred: &Cred, from: (&dyn Node, &Path), to: (&dyn Node, &Path), replace: Rename) -> VfsResult<()> {
-        self.node.changeable()?;
-        let from = (LocalNode::directory(&self.root, from.0)?, from.1);
-        let to = (LocalNode::directory(&self.root, to.0)?, to.1);
-        self.root.identity.enter(cred)?;
-        self.root.rename(from, to, replace)
+        self.move_entry(cred, from, to, replace, None)
+    }
+
+    fn rename_only(
+        &self,
+        cred: &Cred,
+        from: (&dyn Node, &Path),
+        to: (&dyn Node, &Path),
+        replace: Rename,
+        only: FileId,
+    ) -> VfsResult<()> {
+        self.move_entry(cred, from, to, replace, Some(only))
     }
 
     fn link(&self, cred: &Cred, node: &dyn Node, dir: &dyn Node, path: &Path) -> VfsResult<()> {

@@ -68,12 +68,23 @@ impl Root {
     }
 
     /// See [`vfs::Backend::rename`].
-    pub fn rename(&self, from: (&LocalNode, &Path), to: (&LocalNode, &Path), replace: Rename) -> VfsResult<()> {
+    pub fn rename(
+        &self,
+        from: (&LocalNode, &Path),
+        to: (&LocalNode, &Path),
+        replace: Rename,
+        only: Option<FileId>,
+    ) -> VfsResult<()> {
         let (from, from_name) = self.parent_of(from.0, from.1)?;
         let (to, to_name) = self.parent_of(to.0, to.1)?;
         let (from, to) = (from.as_fd(), to.as_fd());
         let (old, new) = (from_name.as_bytes(), to_name.as_bytes());
         let _names = self.names.hold(&[from, to])?;
+        if let Some(only) = only
+            && stat::of_entry(from, old)?.id != only
+        {
+            return Err(VfsError::Stale);
+        }
         self.changing(&[(from, Change::Removed(from_name)), (to, Change::Added(to_name))], || match replace {
             Rename::Replace => renameat(from, old, to, new).map_err(rename_error),
             Rename::NoReplace => match renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {

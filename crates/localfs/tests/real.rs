@@ -346,7 +346,7 @@ fn making_many_files_is_not_quadratic() {
 fn what_takes_a_name_while_another_object_loses_it_is_not_removed() {
     let dir = temp::Dir::new();
     let fs = dir.serve();
-    for _ in 0..3000 {
+    for _ in 0..1000 {
         let old = make(&fs, &temp::me(), "name").unwrap().attr.id;
         make(&fs, &temp::me(), "new").unwrap();
         let meet = std::sync::Barrier::new(2);
@@ -360,5 +360,32 @@ fn what_takes_a_name_while_another_object_loses_it_is_not_removed() {
             fs.rename(&temp::me(), (&*root, &from), (&*root, &to), vfs::Rename::Replace).unwrap();
         });
         fs.remove(&temp::me(), &*fs.root(), &path("name"), None).expect("the new one has the name");
+    }
+}
+
+#[test]
+fn what_takes_a_name_while_another_object_is_moved_is_not_moved() {
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    let root = fs.root();
+    let (name, moved, new) = (path("name"), path("moved"), path("new"));
+    let id = |at: &Path| fs.attr_at(&temp::me(), &*root, at, Wait::Allowed).map(|attr| attr.id);
+    for _ in 0..1000 {
+        let first = make(&fs, &temp::me(), "name").unwrap().attr.id;
+        let second = make(&fs, &temp::me(), "new").unwrap().attr.id;
+        let meet = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                meet.wait();
+                let (from, to) = ((&*root, &name), (&*root, &moved));
+                let _ = fs.rename_only(&temp::me(), from, to, vfs::Rename::Replace, first);
+            });
+            meet.wait();
+            fs.rename(&temp::me(), (&*root, &new), (&*root, &name), vfs::Rename::Replace).unwrap();
+        });
+        assert_eq!(id(&name), Ok(second));
+        assert!(matches!(id(&moved), Ok(id) if id == first) || id(&moved) == Err(VfsError::NotFound));
+        fs.remove(&temp::me(), &*root, &name, None).unwrap();
+        let _ = fs.remove(&temp::me(), &*root, &moved, None);
     }
 }
