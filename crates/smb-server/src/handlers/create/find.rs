@@ -111,7 +111,7 @@ impl Search<'_> {
         }
         let (opened, granted, maximal) = self.open(path, follow)?;
         self.check_kind(&opened.attr)?;
-        self.check_stored_attributes(&opened, granted)?;
+        let granted = self.check_stored_attributes(&opened, granted)?;
         let link = link.filter(|(_, id)| *id != opened.attr.id);
         Ok(Found { node: opened.node, path: path.clone(), link, created: false, granted, maximal })
     }
@@ -245,11 +245,11 @@ impl Search<'_> {
     }
 
     /// The read-only attribute forbids writing and deleting on close; overwriting must name the hidden and system
-    /// attributes the file has (MS-FSA 2.1.5.1.2).
-    fn check_stored_attributes(&self, found: &Opened, granted: AccessMask) -> Result<(), Halt> {
+    /// attributes the file has (MS-FSA 2.1.5.1.2). The answer is what stays granted to who asked for all there is.
+    fn check_stored_attributes(&self, found: &Opened, granted: AccessMask) -> Result<AccessMask, Halt> {
         let deletes = self.plan.options.contains(CreateOptions::DELETE_ON_CLOSE);
         if !(self.plan.desired.intersects(WRITES) || granted.intersects(WRITES) || self.plan.overwrites() || deletes) {
-            return Ok(());
+            return Ok(granted);
         }
         let stored = FileAttributes::from_bits_retain(read_dos(&*found.node)?.attributes.unwrap_or(0));
         let read_only = stored.contains(FileAttributes::READONLY) && found.attr.kind != FileKind::Directory;
@@ -263,7 +263,7 @@ impl Search<'_> {
         if self.plan.overwrites() && !self.plan.attributes.contains(must_name) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
-        Ok(())
+        Ok(if read_only { granted - WRITES } else { granted })
     }
 
     fn might_be_spelled_otherwise(&self, status: NtStatus) -> bool {
