@@ -158,6 +158,9 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         at += next;
         index += 1;
     }
+    if out.is_lost() {
+        return conn.disconnect("a worker failed with a reply in its hands");
+    }
     if !out.is_empty() {
         let reply = finish(conn, out, seal.as_deref());
         conn.send(reply);

@@ -189,7 +189,8 @@ impl Driver {
         if self.machine.finished() {
             return Some("ended by the server".into());
         }
-        if self.peer_done {
+        // A peer that only says it will send no more still gets what it is owed.
+        if self.peer_done && !self.machine.busy() {
             let cut = if self.intake.is_mid_frame() { " in the middle of a frame" } else { "" };
             return Some(format!("closed by the client{cut}"));
         }
