@@ -25,6 +25,7 @@ mod mailbox;
 mod meta;
 mod notify;
 mod open;
+mod posix;
 mod reply;
 mod router;
 mod server;
