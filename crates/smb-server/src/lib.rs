@@ -41,3 +41,4 @@ pub use connection::Connection;
 pub use counters::{PathCounters, PathTotals};
 pub use env::{Clock, Env, Shard};
 pub use server::Server;
+pub use smb_wire::dcerpc::{Accounts, NoAccounts};

@@ -207,7 +207,7 @@ fn connect(request: &Request<'_>, session: &Arc<Session>, tree: &Tree, open: &Op
     }
 }
 
-/// Opens a named pipe of IPC$ (3.3.5.9: srvsvc and wkssvc are all there is).
+/// Opens a named pipe of IPC$ (3.3.5.9: srvsvc, wkssvc, lsarpc and samr are all there is).
 fn open_pipe(
     request: &Request<'_>,
     session: &Arc<Session>,
