@@ -42,6 +42,39 @@ for options in vers=2.1 vers=2.1,sign vers=3.0 vers=3.0,sign vers=3.0,seal vers=
   umount /mnt/c || fail "umount $options"
 done
 
+# POSIX extensions: modes and names are what they are, and a name goes whoever has the file open.
+posix_works() { # MOUNT
+  local d=$1 name
+  smoke "$d" || return 1
+  (umask 027; : >"$d/made"; mkdir "$d/sub"); chmod 4751 "$d/sub"
+  [ "$(stat -c %a "$d/made")" = 640 ] && [ "$(stat -c '%a %F' "$d/sub")" = "4751 directory" ] || fail "modes: $(stat -c %a "$d"/*)" || return 1
+  chmod 604 "$d/made"
+  for name in 'a:b' 'c*?<>|"' 'back\slash' 'dot.' 'space ' UP up aux; do
+    echo "$name" >"$d/$name" && [ "$(cat "$d/$name")" = "$name" ] || fail "the name $name" || return 1
+  done
+  umount "$d" && mount_share "$d" "$options" || fail "remount" || return 1
+  [ "$(stat -c %a "$d/made")" = 604 ] || fail "chmod 604 made $(stat -c %a "$d/made")" || return 1
+  [ "$(cd "$d" && printf '[%s]' *)" = "$(cd /scratch/share && printf '[%s]' *)" ] || fail "names: $(ls "$d")" || return 1
+  mv "$d/sub" "$d/sub2" && ln "$d/made" "$d/linked" && [ "$(stat -c %h "$d/made")" = 2 ] || fail "rename, link" || return 1
+  mkfifo /scratch/share/pipe && ln -s made /scratch/share/link || return 1
+  [ "$(stat -c %F "$d/pipe")" = fifo ] && [ "$(readlink "$d/link")" = made ] || fail "a pipe, a link: $(ls -l "$d")" || return 1
+  # What another client has open goes, and can be replaced; the other goes on with what it had.
+  mkdir -p /mnt/other && mount.cifs "//$host/share" /mnt/other -o "username=bench,password=pw,port=$PORT,$options,nosharesock" || fail "second mount" || return 1
+  exec 7</mnt/other/up 8</mnt/other/UP
+  rm "$d/up" && [ ! -e /scratch/share/up ] || fail "an open file is removed" || return 1
+  mv "$d/dot." "$d/UP" && [ "$(cat "$d/UP")" = dot. ] || fail "an open file is replaced" || return 1
+  [ "$(cat <&7)" = up ] || fail "the open file that was removed" || return 1
+  exec 7<&- 8<&-
+  umount /mnt/other
+  rm -r "${d:?}"/* && [ -z "$(ls -A "$d")" ] || fail "remove: $(ls "$d")"
+}
+if [ "${SERVER:-guest}" = guest ]; then
+  options=vers=3.1.1,posix began=${EPOCHREALTIME/./}
+  if mount_share /mnt/c "$options" && posix_works /mnt/c; then echo "CIFS $options: ok, $(((${EPOCHREALTIME/./} - began) / 1000)) ms"
+  else fail "$options"; dmesg | tail -5; fi
+  umount /mnt/c || fail "umount $options"
+fi
+
 # fsx with the client's cache and without. The default mode, cache=strict, joins them when the server grants oplocks or
 # leases: without one cifs.ko 6.12 answers a read of a hole with nothing (it does with Samba, too, when oplocks are off).
 if [ -n "${OPS:-}" ]; then

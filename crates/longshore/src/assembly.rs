@@ -15,6 +15,7 @@ use smb_server::{
 use transport::{Accepted, Framing, Machine, MachineFactory, Pipes, ShardEnv, Workers};
 use vfs::{Backend, Capabilities, Cred, Executor, Frame, PipePool, Reply, Timestamp};
 
+use crate::accounts::{self, SystemAccounts};
 use crate::config;
 use crate::failure::Failure;
 use crate::identities::Identities;
@@ -221,6 +222,8 @@ fn settings(plan: &Plan, volumes: &Volumes) -> Result<Config, Failure> {
         page_read_bytes: data_path.page_read_bytes,
         worker_write_bytes: data_path.worker_write_bytes,
         ntlm: ntlm(&name, server),
+        domain: accounts::domain(&name).sid(),
+        accounts: Arc::new(SystemAccounts(Arc::clone(&plan.identities))),
         server_name: name,
     })
 }

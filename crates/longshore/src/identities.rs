@@ -41,6 +41,18 @@ impl Identities {
         }
     }
 
+    /// The database's user who acts as `uid`, where there is one.
+    pub fn acting_as(&self, uid: u32) -> Option<&str> {
+        let acts = |name: &&str| self.known.get(&name.to_lowercase()).is_some_and(|identity| identity.uid == uid);
+        self.users.users().map(|user| user.name.as_str()).find(acts)
+    }
+
+    /// The database's users whose identities are known, with their uids.
+    pub fn all(&self) -> impl Iterator<Item = (&str, u32)> {
+        let uid = |name: &str| self.known.get(&name.to_lowercase()).map(|identity| identity.uid);
+        self.users.users().filter_map(move |user| Some((user.name.as_str(), uid(&user.name)?)))
+    }
+
     /// Users that act as `nobody`, because the system knows none of their name.
     pub fn unknown_to_the_system(&self) -> impl Iterator<Item = &str> {
         let nobody = self.map.fallback();

@@ -3,6 +3,7 @@
 //! here; `assembly` joins the crates that know them.
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod assembly;
 mod cli;
 mod config;

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use smb_wire::crypto::{Cipher, SigningAlgorithm};
+use smb_wire::dcerpc::Accounts;
 use smb_wire::fscc::Pattern;
+use smb_wire::security::Sid;
 use smb_wire::smb2::Dialect;
 use vfs::{Backend, Cred};
 
@@ -58,6 +60,10 @@ pub struct Config {
     pub worker_write_bytes: u32,
     /// NTLM settings.
     pub ntlm: auth::AcceptorConfig,
+    /// The SID of the machine's own domain.
+    pub domain: Sid,
+    /// Whom `lsarpc` and `samr` know. Asked where it may wait.
+    pub accounts: Arc<dyn Accounts>,
 }
 
 /// Who may use a share. Names are compared ignoring case.

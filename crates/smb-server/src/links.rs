@@ -69,8 +69,8 @@ fn stays_inside<'a>(link: &Path, target: impl Iterator<Item = &'a [u8]>) -> bool
 }
 
 /// The answer to an open that met a link the server cannot follow, for the client to do it: STATUS_STOPPED_ON_SYMLINK
-/// (MS-SMB2 3.3.5.9). `None` where no such link is in the way.
-pub fn stopped(share: &Share, cred: &Cred, path: &Path, dialect: Dialect) -> Option<Failure> {
+/// (MS-SMB2 3.3.5.9). `None` where no such link is in the way. `posix`: one in last place is never followed.
+pub fn stopped(share: &Share, cred: &Cred, path: &Path, posix: bool, dialect: Dialect) -> Option<Failure> {
     let backend = &share.backend;
     let root = backend.root();
     let mut reached = Path::here();
@@ -78,7 +78,8 @@ pub fn stopped(share: &Share, cred: &Cred, path: &Path, dialect: Dialect) -> Opt
     while let Some(name) = components.next() {
         reached = reached.join(name);
         let attr = backend.attr_at(cred, &*root, &reached, Wait::Allowed).ok()?;
-        if attr.kind != FileKind::Symlink || opens(share, cred, &reached, true).is_some() {
+        let followed = || (!posix || reached != *path) && opens(share, cred, &reached, true).is_some();
+        if attr.kind != FileKind::Symlink || followed() {
             continue;
         }
         let target = to_wire(&reached, &opens(share, cred, &reached, false)?.read_link().ok()?)?;

@@ -56,6 +56,10 @@ pub struct FileOpen {
     pub stream: Option<StreamOpen>,
     /// How it was opened.
     pub options: CreateOptions,
+    /// With POSIX semantics.
+    pub posix: bool,
+    /// Of one with POSIX semantics: its name goes when it is closed, whoever else has the file open.
+    pub posix_delete: AtomicBool,
     /// CurrentByteOffset, kept for clients that ask (FilePositionInformation).
     pub position: AtomicU64,
     /// Mode bits a client set (FileModeInformation).
@@ -134,6 +138,8 @@ impl FileOpen {
             link,
             stream: None,
             options,
+            posix: false,
+            posix_delete: AtomicBool::new(false),
             position: AtomicU64::new(0),
             mode: AtomicU64::new(0),
             change_time_set: AtomicU64::new(0),

@@ -95,6 +95,49 @@ pub fn component_to_local(wire: &[u8]) -> Result<Vec<u8>, NtStatus> {
     Ok(out)
 }
 
+/// Reads the path of an open with POSIX semantics, or the target of its rename: `/` stands between the components and any
+/// other character may stand in them. Empty components do not count, as POSIX has it (XBD 4.16). What has a meaning in
+/// the private range keeps it, for clients that go on mapping.
+pub fn parse_posix_path(wire: &[u8]) -> Result<Vec<u8>, NtStatus> {
+    let units = wire_units(wire)?;
+    let mut path = Vec::new();
+    for component in units.split(|&u| u == SLASH).filter(|component| !component.is_empty()) {
+        if component.contains(&0) {
+            return Err(NtStatus::OBJECT_NAME_INVALID);
+        }
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        let start = path.len();
+        units_to_local(component, &mut path)?;
+        match path.get(start..).unwrap_or_default() {
+            b"." => return Err(NtStatus::OBJECT_NAME_INVALID),
+            b".." => return Err(NtStatus::OBJECT_PATH_SYNTAX_BAD),
+            local if local.len() > MAX_COMPONENT => return Err(NtStatus::NAME_TOO_LONG),
+            _ => {}
+        }
+    }
+    Ok(path)
+}
+
+/// Appends the wire name of one local component for a client with POSIX semantics: as it is, but for what would be read
+/// back as something else. The other way is [`parse_posix_path`].
+pub fn local_to_posix_wire(local: &[u8], out: &mut Vec<u8>) {
+    let mut left = local.len();
+    for chunk in local.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            left -= char.len_utf8();
+            if stands_for(char, left == 0).is_some() {
+                char.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| push_raw(byte, out));
+            } else {
+                char.encode_utf16(&mut [0; 2]).iter().for_each(|&unit| push_unit(unit, out));
+            }
+        }
+        left -= chunk.invalid().len();
+        chunk.invalid().iter().for_each(|&byte| push_raw(byte, out));
+    }
+}
+
 fn parse_relative(wire: &[u8]) -> Result<WirePath, NtStatus> {
     let units = wire_units(wire)?;
     let (path, stream) = match units.iter().position(|&u| u == COLON) {
@@ -351,6 +394,34 @@ mod tests {
         let dir = parse_path(&utf16le("a\\b\\")).unwrap();
         assert_eq!((dir.path.as_slice(), dir.trailing_separator), (&b"a/b"[..], true));
         assert_eq!(parse_target(&utf16le("\\a\\b")).unwrap().path, b"a/b");
+    }
+
+    #[test]
+    fn posix_names_are_what_they_are() {
+        for (wire, local) in [
+            ("", ""),
+            ("a:b", "a:b"),
+            ("d/a\\b*?<>|\"", "d/a\\b*?<>|\""),
+            ("a. /b ", "a. /b "),
+            ("/a//b/", "a/b"),
+            ("a\u{f022}b", "a:b"),
+            ("\u{1}", "\u{1}"),
+        ] {
+            assert_eq!(parse_posix_path(&utf16le(wire)).unwrap(), local.as_bytes(), "{wire:?}");
+        }
+        assert_eq!(parse_posix_path(&utf16le("a/..")), Err(NtStatus::OBJECT_PATH_SYNTAX_BAD));
+        assert_eq!(parse_posix_path(&utf16le(".\u{f029}")), Err(NtStatus::OBJECT_PATH_SYNTAX_BAD));
+        for wire in [".", "a/.", "a\0", "\u{f029}"] {
+            assert_eq!(parse_posix_path(&utf16le(wire)), Err(NtStatus::OBJECT_NAME_INVALID), "{wire:?}");
+        }
+        assert_eq!(parse_posix_path(b"a\0\0\xd8"), Err(NtStatus::OBJECT_NAME_INVALID));
+        assert_eq!(parse_posix_path(b"a"), Err(NtStatus::OBJECT_NAME_INVALID));
+        assert_eq!(parse_posix_path(&utf16le(&"x".repeat(256))), Err(NtStatus::NAME_TOO_LONG));
+        for local in [&b"a:b "[..], b"x\\.", b"\xff\xc3\xbc", "\u{f022}\u{ef90}".as_bytes(), b"\x01"] {
+            let mut wire = Vec::new();
+            local_to_posix_wire(local, &mut wire);
+            assert_eq!(parse_posix_path(&wire).unwrap(), local);
+        }
     }
 
     #[test]

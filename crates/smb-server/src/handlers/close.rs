@@ -57,17 +57,22 @@ impl DeleteBy {
 
 /// A file whose last open is closed and which is to go.
 pub struct Owed {
-    /// Keeps others from opening the file meanwhile.
-    deletion: Deletion,
+    /// Keeps others from opening the file meanwhile; none with POSIX semantics, where they may.
+    deletion: Option<Deletion>,
     by: Arc<DeleteBy>,
     /// The file, when a stream was its last open.
     then: Option<Box<Owed>>,
 }
 
 impl Owed {
+    fn now(file: &FileOpen) -> Self {
+        Self { deletion: None, by: DeleteBy::new(file), then: None }
+    }
+
     /// Deletes the file. May wait.
     pub fn run(self) -> VfsResult<()> {
-        let by = match self.deletion.note().cloned().map(|note| note.downcast::<DeleteBy>()) {
+        let by = match self.deletion.as_ref().and_then(Deletion::note).cloned().map(|note| note.downcast::<DeleteBy>())
+        {
             Some(Ok(by)) => by,
             _ => self.by,
         };
@@ -91,7 +96,10 @@ impl Owed {
 /// Ends an open's claim. Does not wait; the deletion that is owed may.
 pub fn release(server: &Server, open: &Open) -> Option<Owed> {
     let Object::File(file) = &open.object else { return None };
+    // Before the claim is given up: while it is held the file can be told from one that comes after it.
+    let posix = file.posix_delete.load(Relaxed);
     let own = owed(&file.claim, DeleteBy::new(file));
+    let own = if posix { Some(Owed { deletion: own.and_then(|own| own.deletion), ..Owed::now(file) }) } else { own };
     if let Some(watch) = file.watch.get() {
         file.share.watchers.remove(watch);
     }
@@ -115,7 +123,7 @@ pub fn release(server: &Server, open: &Open) -> Option<Owed> {
 fn owed(claim: &coherence::OpenClaim, by: Arc<DeleteBy>) -> Option<Owed> {
     let note: coherence::DeleteNote = Arc::clone(&by) as _;
     let deletion = claim.close_noting(note)?.delete?;
-    Some(Owed { deletion, by, then: None })
+    Some(Owed { deletion: Some(deletion), by, then: None })
 }
 
 /// CLOSE.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Cipher, SigningAlgorithm};
 use smb_wire::smb2::{
-    Capabilities, Command, Dialect, Flags, Header, NegotiateContext, NegotiateRequest, NegotiateResponse,
+    Capabilities, Command, Dialect, Flags, Header, NegotiateContext, NegotiateRequest, NegotiateResponse, POSIX_TAG,
     PREAUTH_SHA512, SecurityMode, is_smb1_negotiate, smb1_negotiate_dialects,
 };
 
@@ -38,6 +38,8 @@ pub struct Negotiated {
     pub security_mode: SecurityMode,
     /// The cipher, if both sides have one.
     pub cipher: Option<Cipher>,
+    /// POSIX extensions: opens may carry the POSIX create context.
+    pub posix: bool,
     /// How messages are signed.
     pub signing: SigningAlgorithm,
     /// Largest READ.
@@ -152,11 +154,20 @@ fn check_contexts(contexts: &[NegotiateContext]) -> Result<(), NtStatus> {
     if contexts.iter().any(empty) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
+    let torn = |c: &NegotiateContext| matches!(c, NegotiateContext::Posix(tags) if tags.is_empty() || !tags.len().is_multiple_of(POSIX_TAG.len()));
+    if contexts.iter().any(torn) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
     let overlap = contexts.iter().any(|c| match c {
         NegotiateContext::Preauth { hashes, .. } => hashes.contains(&PREAUTH_SHA512),
         _ => false,
     });
     if overlap { Ok(()) } else { Err(NtStatus::SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP) }
+}
+
+/// A list of tags of 16 bytes each, of which only one is known.
+fn offers_posix(contexts: &[NegotiateContext]) -> bool {
+    contexts.iter().any(|c| matches!(c, NegotiateContext::Posix(tags) if tags.chunks(16).any(|tag| tag == POSIX_TAG)))
 }
 
 fn agree(config: &Config, asked: &NegotiateRequest, dialect: Dialect) -> Negotiated {
@@ -182,6 +193,7 @@ fn agree(config: &Config, asked: &NegotiateRequest, dialect: Dialect) -> Negotia
         capabilities,
         security_mode,
         cipher,
+        posix: dialect == Dialect::V3_1_1 && offers_posix(&asked.contexts),
         signing: choose_signing(config, asked, dialect),
         max_read_bytes: bound(config.max_read_bytes),
         max_write_bytes: bound(config.max_write_bytes),
@@ -237,6 +249,9 @@ fn answer_contexts(conn: &Inner, asked: &NegotiateRequest, negotiated: &Negotiat
             }
             NegotiateContext::Signing(_) => {
                 contexts.push(NegotiateContext::Signing(vec![negotiated.signing.to_wire()]));
+            }
+            NegotiateContext::Posix(_) if negotiated.posix => {
+                contexts.push(NegotiateContext::Posix(POSIX_TAG.to_vec()));
             }
             _ => {}
         }

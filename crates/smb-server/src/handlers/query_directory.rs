@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use smb_wire::NtStatus;
 use smb_wire::codec::Put;
-use smb_wire::fscc::{AccessMask, Appended, DirEntryInfo, DirInfoClass, DirListWriter, Pattern};
-use smb_wire::name::local_to_wire;
+use smb_wire::fscc::{
+    AccessMask, Appended, DirEntryInfo, DirInfoClass, DirListWriter, FileInfoClass, Pattern, PosixInfo,
+};
+use smb_wire::name::{local_to_posix_wire, local_to_wire};
 use smb_wire::smb2::{QueryDirectoryFlags, QueryDirectoryRequest, put_output_buffer};
 use vfs::{Access, Attr, Buf, Disposition, FileKind, Name, OpenHow, Wait, WantKind};
 
@@ -15,6 +17,8 @@ use crate::meta::{Meta, is_hidden, read_dos, read_entry_dos};
 use crate::open::{FileOpen, Listing, Open};
 use crate::reply::ReplyWriter;
 
+/// Stands where a class is wanted while the list is of the POSIX one, whose entries encode themselves.
+const POSIX_STAND_IN: DirInfoClass = DirInfoClass::Directory;
 /// Bytes before the entries in the body.
 const FIXED_BYTES: usize = 8;
 
@@ -28,13 +32,16 @@ pub(crate) async fn query_directory(request: &mut Request<'_>, out: &mut ReplyWr
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     open.require_any(AccessMask::FILE_LIST_DIRECTORY)?;
-    let class = DirInfoClass::from_u8(asked.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
+    let posix = asked.class == FileInfoClass::POSIX.0;
+    let class = if posix && file.posix { Some(POSIX_STAND_IN) } else { DirInfoClass::from_u8(asked.class) };
+    let class = class.ok_or(NtStatus::INVALID_INFO_CLASS)?;
     let max = request.conn.negotiated().map_or(0, |n| n.max_transact_bytes);
     if asked.output_bytes > max {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     request.check_charge((asked.output_bytes as usize).max(asked.pattern.len()))?;
-    if (asked.output_bytes as usize) < class.fixed_len() {
+    let least = if posix { PosixInfo::ENTRY_FIXED_LEN } else { class.fixed_len() };
+    if (asked.output_bytes as usize) < least {
         return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
     }
     begin(file, &asked)?;
@@ -45,7 +52,7 @@ pub(crate) async fn query_directory(request: &mut Request<'_>, out: &mut ReplyWr
     let single = asked.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY);
     let (mut buf, open) = (out.lend(), Arc::clone(&open));
     let job = move || {
-        let result = fill(&open, class, single, &mut buf, room);
+        let result = fill(&open, (class, posix), single, &mut buf, room);
         (buf, result)
     };
     let (buf, result) = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
@@ -77,13 +84,20 @@ fn begin(file: &FileOpen, asked: &QueryDirectoryRequest<'_>) -> Result<(), NtSta
 }
 
 /// Fills `buf`'s room with the entries that come next; the answer is how many bytes they take.
-fn fill(open: &Open, class: DirInfoClass, single: bool, buf: &mut Buf, room: usize) -> Result<usize, Failure> {
+fn fill(
+    open: &Open,
+    (class, posix): (DirInfoClass, bool),
+    single: bool,
+    buf: &mut Buf,
+    room: usize,
+) -> Result<usize, Failure> {
     let file = open.file()?;
     let mut guard = file.listing.lock();
     let listing = guard.as_mut().ok_or(NtStatus::FILE_CLOSED)?;
     let dots_given = listing.dots_given;
     let space = buf.spare().get_mut(..room).unwrap_or_default();
-    let mut page = Page { file, class, single, list: DirListWriter::new(space, class), wire: Vec::new(), stop: None };
+    let list = DirListWriter::new(space, class);
+    let mut page = Page { file, class, posix, single, list, wire: Vec::new(), stop: None };
     let mut took = page.dots(listing);
     if took.is_ok() && page.stop.is_none() && !listing.ended {
         took = page.entries(listing);
@@ -116,6 +130,8 @@ enum Stop {
 struct Page<'a> {
     file: &'a FileOpen,
     class: DirInfoClass,
+    /// The class is the POSIX one, and `class` only stands in for it.
+    posix: bool,
     single: bool,
     list: DirListWriter<'a>,
     wire: Vec<u8>,
@@ -164,7 +180,7 @@ impl Page<'_> {
         let mut failed = None;
         let ended = node.read_dir(cookie, &mut |entry| {
             let name = entry.name;
-            if self.matches(listing, name.as_bytes()) && !self.file.share.options.veto.matches(&self.wire) {
+            if self.matches(listing, name.as_bytes()) && !self.is_vetoed(name.as_bytes()) {
                 let meta = if self.class.names_only() { Ok(None) } else { self.meta(name) };
                 match meta {
                     Ok(meta) => {
@@ -196,8 +212,17 @@ impl Page<'_> {
     /// Puts the wire's form of `name` into `self.wire` and tells whether the listing's pattern has it.
     fn matches(&mut self, listing: &Listing, name: &[u8]) -> bool {
         self.wire.clear();
-        local_to_wire(name, &mut self.wire);
+        if self.posix {
+            local_to_posix_wire(name, &mut self.wire);
+        } else {
+            local_to_wire(name, &mut self.wire);
+        }
         listing.pattern.matches_all() || listing.pattern.matches(&self.wire)
+    }
+
+    fn is_vetoed(&self, name: &[u8]) -> bool {
+        let veto = &self.file.share.options.veto;
+        if self.posix { veto.matches_local(name) } else { veto.matches(&self.wire) }
     }
 
     /// What the entry is; for a symbolic link what it leads to, where that is inside the share.
@@ -205,6 +230,7 @@ impl Page<'_> {
         let hidden = is_hidden(&self.file.share, Some(name));
         let attr: Attr = self.file.node.entry_attr(name)?;
         if attr.kind == FileKind::Symlink
+            && !self.posix
             && let Some(meta) = self.behind_link(name, hidden)
         {
             return Ok(Some(meta));
@@ -243,7 +269,11 @@ impl Page<'_> {
                 name_utf16: &self.wire,
             },
         };
-        match self.list.push(&entry) {
+        let appended = match meta.filter(|_| self.posix) {
+            Some(meta) => self.list.push_encoded(&crate::posix::info(meta).entry(&self.wire)),
+            None => self.list.push(&entry),
+        };
+        match appended {
             Appended::Fitted => {
                 if self.single {
                     self.stop = Some(Stop::Enough);

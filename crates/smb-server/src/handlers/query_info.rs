@@ -82,9 +82,11 @@ fn eas(open: &Open, file: &FileOpen, input: &[u8], room: u32, out: &mut ReplyWri
 /// Classes that need a right on the handle (MS-FSA 2.1.5.12).
 fn needed_right(class: FileInfoClass) -> AccessMask {
     match class {
-        FileInfoClass::BASIC | FileInfoClass::ALL | FileInfoClass::NETWORK_OPEN | FileInfoClass::ATTRIBUTE_TAG => {
-            AccessMask::FILE_READ_ATTRIBUTES
-        }
+        FileInfoClass::BASIC
+        | FileInfoClass::ALL
+        | FileInfoClass::NETWORK_OPEN
+        | FileInfoClass::ATTRIBUTE_TAG
+        | FileInfoClass::POSIX => AccessMask::FILE_READ_ATTRIBUTES,
         FileInfoClass::FULL_EA => AccessMask::FILE_READ_EA,
         _ => AccessMask::empty(),
     }
@@ -118,6 +120,8 @@ fn file_info(class: FileInfoClass, open: &Open, file: &FileOpen, room: u32) -> R
         FileInfoClass::ATTRIBUTE_TAG => view.attribute_tag().encode(&mut out),
         FileInfoClass::STANDARD_LINK => view.standard_link().encode(&mut out),
         FileInfoClass::ID => view.id().encode(&mut out),
+        FileInfoClass::POSIX if file.posix => crate::posix::info(&view.meta).encode(&mut out),
+        FileInfoClass::POSIX => return Err(NtStatus::INVALID_INFO_CLASS.into()),
         FileInfoClass::ALTERNATE_NAME => NameInfo { name: &short_name(file)? }.encode(&mut out),
         FileInfoClass::PIPE | FileInfoClass::PIPE_LOCAL => return Err(NtStatus::INVALID_PARAMETER.into()),
         _ => return Err(NtStatus::NOT_SUPPORTED.into()),
@@ -165,7 +169,7 @@ impl View<'_> {
             allocation_bytes: self.meta.allocation_bytes(),
             end_of_file: self.meta.end_of_file(),
             links: self.meta.attr.nlink.max(1) - u32::from(delete_pending && self.meta.attr.nlink > 0),
-            delete_pending,
+            delete_pending: delete_pending || self.file.posix_delete.load(Relaxed),
             directory: self.meta.is_directory(),
         }
     }
@@ -395,6 +399,8 @@ fn fs_info(class: FsInfoClass, file: &FileOpen, room: u32) -> Result<Vec<u8>, Fa
             object_id[8..12].copy_from_slice(&file.share.volume_serial.to_le_bytes());
             ObjectIdFsInfo { object_id, extended: [0; 48] }.encode(&mut out);
         }
+        FsInfoClass::POSIX if file.posix => crate::posix::fs_info(&stat).encode(&mut out),
+        FsInfoClass::POSIX => return Err(NtStatus::INVALID_INFO_CLASS.into()),
         FsInfoClass::SECTOR_SIZE => SectorSizeFsInfo {
             logical_bytes: SECTOR_BYTES,
             physical_bytes_for_atomicity: SECTOR_BYTES,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coherence::{AccessKinds, OpenClaim, OpenRequest, ShareKinds};
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter, RenameFlags, RenameInfo};
-use smb_wire::name::{StreamKind, is_device_name, parse_stream, parse_target};
+use smb_wire::name::{StreamKind, is_device_name, parse_posix_path, parse_stream, parse_target};
 use vfs::{Name, Path, Rename, VfsError, Wait};
 
 use super::create::to_path;
@@ -122,6 +122,9 @@ impl Change {
         if info.root_directory != 0 || info.name.is_empty() {
             return Err(NtStatus::INVALID_PARAMETER.into());
         }
+        if file.posix {
+            return Self::check_posix(request, open, info);
+        }
         if info.name.starts_with(&[b':', 0]) {
             // The stream without a name keeps it.
             parse_stream(info.name)?;
@@ -144,6 +147,16 @@ impl Change {
             target,
             replace: info.flags.contains(RenameFlags::REPLACE_IF_EXISTS),
         })
+    }
+
+    /// The target of an open with POSIX semantics is named as its files are.
+    fn check_posix(request: &Request<'_>, open: &Arc<Open>, info: &RenameInfo<'_>) -> Result<Self, Failure> {
+        let target = to_path(&open.file()?.share, &parse_posix_path(info.name)?)?;
+        if target.is_here() {
+            return Err(NtStatus::OBJECT_NAME_COLLISION.into());
+        }
+        let replace = info.flags.contains(RenameFlags::REPLACE_IF_EXISTS);
+        Ok(Self { server: Arc::clone(&request.conn.server), open: Arc::clone(open), target, replace })
     }
 
     fn rename(&self) -> Result<(), Failure> {
@@ -173,7 +186,7 @@ impl Change {
         if file.is_directory() && is_below(&to, &from) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
-        if file.is_directory() && self.server.has_open_below(&file.share, &from) {
+        if !file.posix && file.is_directory() && self.server.has_open_below(&file.share, &from) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
         self.check_parent(file, &to)?;
@@ -254,7 +267,7 @@ impl Change {
             VfsError::NotFound | VfsError::NotDirectory => NtStatus::OBJECT_PATH_NOT_FOUND.into(),
             error => Failure::from(error),
         };
-        if file.share.options.case_sensitive {
+        if file.share.options.case_sensitive || file.posix {
             let taken = backend.attr_at(&file.cred, &*root, &self.target, Wait::Allowed).is_ok();
             return Ok((self.target.clone(), taken.then(|| self.target.clone())));
         }
@@ -273,6 +286,9 @@ impl Change {
     fn check_replace(&self, file: &FileOpen, taken: &Path) -> Result<OpenClaim, Failure> {
         if !self.replace {
             return Err(NtStatus::OBJECT_NAME_COLLISION.into());
+        }
+        if file.posix {
+            return Ok(()); // rename(2) decides
         }
         let backend = &file.share.backend;
         let how = vfs::OpenHow {

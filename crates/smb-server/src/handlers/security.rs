@@ -53,6 +53,11 @@ pub(crate) async fn set(request: &Request<'_>, open: &Arc<Open>, parts: u32, inp
     let new = SecurityDescriptor::decode(input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
     let now = request.conn.server.env.filetime();
     let open = Arc::clone(open);
+    if let Some(change) = crate::posix::Change::of(&new, parts)
+        && open.file()?.posix
+    {
+        return request.conn.offload(move || change.apply(open.file()?)).await.ok_or(NtStatus::INTERNAL_ERROR)?;
+    }
     let job = move || change(open.file()?, parts, &new, now);
     request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?
 }
@@ -77,12 +82,12 @@ fn change(file: &FileOpen, mut parts: SecurityInfo, new: &SecurityDescriptor, no
 }
 
 /// Only an administrator gives files away; everybody else can make themselves the owner (MS-FSA 2.1.5.17).
-fn check_owner(cred: &Cred, owner: Option<&Sid>) -> Result<(), NtStatus> {
+pub(crate) fn check_owner(cred: &Cred, owner: Option<&Sid>) -> Result<(), NtStatus> {
     let allowed = owner.is_some_and(|owner| acl::is_admin(cred) || *owner == Sid::unix_user(cred.uid));
     if allowed { Ok(()) } else { Err(NtStatus::INVALID_OWNER) }
 }
 
-fn check_group(cred: &Cred, group: Option<&Sid>) -> Result<(), NtStatus> {
+pub(crate) fn check_group(cred: &Cred, group: Option<&Sid>) -> Result<(), NtStatus> {
     let own = |gid: u32| gid == cred.gid || cred.groups.contains(&gid);
     let allowed = group.is_some_and(|group| acl::is_admin(cred) || group.as_unix_group().is_some_and(own));
     if allowed { Ok(()) } else { Err(NtStatus::INVALID_PRIMARY_GROUP) }

@@ -290,6 +290,7 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
             return Ok(());
         }
         if !flags.contains(DispositionFlags::DELETE) {
+            file.posix_delete.store(false, Relaxed);
             file.claim.set_delete_pending(false, None);
             return Ok(());
         }
@@ -298,7 +299,7 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
         }
         let stored = FileAttributes::from_bits_retain(read_dos(&*file.node)?.attributes.unwrap_or(0));
         let ignores = flags.contains(DispositionFlags::IGNORE_READONLY_ATTRIBUTE);
-        if stored.contains(FileAttributes::READONLY) && !ignores {
+        if stored.contains(FileAttributes::READONLY) && !ignores && !file.posix {
             return Err(NtStatus::CANNOT_DELETE.into());
         }
         if on_close {
@@ -308,7 +309,11 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
         if file.is_directory() && file.link.is_none() && !is_empty(file)? {
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
         }
-        file.claim.set_delete_pending(true, Some(DeleteBy::new(file)));
+        if file.posix {
+            file.posix_delete.store(true, Relaxed);
+        } else {
+            file.claim.set_delete_pending(true, Some(DeleteBy::new(file)));
+        }
         if file.is_directory() && file.link.is_none() {
             file.share.watchers.going(file.node.id());
         }

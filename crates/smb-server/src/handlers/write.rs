@@ -37,7 +37,7 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
     request.check_charge(asked.data.len())?;
     let file = match &open.object {
         Object::Pipe(_) => {
-            super::ioctl::write_pipe(&open, asked.data)?;
+            super::ioctl::write_pipe(request, &open, asked.data).await?;
             WriteResponse { count_bytes: asked.data.len() as u32 }.put(out);
             return Ok(NtStatus::SUCCESS);
         }

@@ -227,6 +227,8 @@ fn config(fs: &Arc<MemFs>) -> Config {
         max_sessions: 8,
         max_trees: 16,
         max_opens: 256,
+        domain: smb_wire::security::Sid::machine(1, 2, 3),
+        accounts: std::sync::Arc::new(smb_server::NoAccounts),
         page_read_bytes: None,
         worker_write_bytes: 64 << 10,
         ntlm: AcceptorConfig {

@@ -2,6 +2,7 @@
 //! Alignment counts from the start of the stub.
 
 use crate::codec::{Put, Reader, Truncated};
+use crate::security::Sid;
 
 /// Stub data that is no NDR of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,65 @@ impl<'a> NdrReader<'a> {
     pub fn u32(&mut self) -> Result<u32, NdrError> {
         self.0.align(4)?;
         Ok(self.0.u32()?)
+    }
+
+    /// An aligned `short`.
+    pub fn u16(&mut self) -> Result<u16, NdrError> {
+        self.0.align(2)?;
+        Ok(self.0.u16()?)
+    }
+
+    /// Bytes by value, which have no alignment.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], NdrError> {
+        Ok(self.0.array()?)
+    }
+
+    /// RPC_UNICODE_STRING (MS-DTYP 2.3.10) with its characters right after it; none is an empty one.
+    pub fn counted_string(&mut self) -> Result<String, NdrError> {
+        let head = self.counted_head()?;
+        self.counted_body(head)
+    }
+
+    /// A conformant array of `count` RPC_UNICODE_STRINGs, then their characters.
+    pub fn counted_strings(&mut self, count: u32) -> Result<Vec<String>, NdrError> {
+        if self.u32()? != count {
+            return Err(NdrError);
+        }
+        self.counted_elements(count)
+    }
+
+    /// The elements of such an array. Nothing is reserved for `count`: each has to be there first.
+    pub fn counted_elements(&mut self, count: u32) -> Result<Vec<String>, NdrError> {
+        let heads = (0..count).map(|_| self.counted_head()).collect::<Result<Vec<_>, _>>()?;
+        heads.into_iter().map(|head| self.counted_body(head)).collect()
+    }
+
+    /// Length in bytes and whether there are characters.
+    fn counted_head(&mut self) -> Result<(u16, bool), NdrError> {
+        self.0.align(4)?;
+        let (len, _room) = (self.0.u16()?, self.0.u16()?);
+        Ok((len, self.pointer()?))
+    }
+
+    fn counted_body(&mut self, (len, present): (u16, bool)) -> Result<String, NdrError> {
+        if !present {
+            return if len == 0 { Ok(String::new()) } else { Err(NdrError) };
+        }
+        let (room, offset, count) = (self.u32()?, self.u32()?, self.u32()?);
+        if offset != 0 || count > room || count != u32::from(len / 2) {
+            return Err(NdrError);
+        }
+        Ok(crate::name::from_utf16le(self.0.bytes(usize::from(len / 2) * 2)?))
+    }
+
+    /// RPC_SID (MS-DTYP 2.4.2.3).
+    pub fn sid(&mut self) -> Result<Sid, NdrError> {
+        let count = self.u32()?;
+        if count > 15 {
+            return Err(NdrError);
+        }
+        let sid = Sid::decode(self.0.bytes(8 + count as usize * 4)?).ok_or(NdrError)?;
+        if sid.sub_authorities().len() == count as usize { Ok(sid) } else { Err(NdrError) }
     }
 
     /// A unique pointer's referent: whether it is not null.
@@ -86,6 +146,48 @@ impl NdrWriter {
     pub fn u32(&mut self, value: u32) {
         self.out.put_align(4);
         self.out.put_u32(value);
+    }
+
+    /// An aligned `short`.
+    pub fn u16(&mut self, value: u16) {
+        self.out.put_align(2);
+        self.out.put_u16(value);
+    }
+
+    /// Padding.
+    pub fn align(&mut self, n: usize) {
+        self.out.put_align(n);
+    }
+
+    /// Bytes that have no alignment.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.out.put_bytes(bytes);
+    }
+
+    /// RPC_UNICODE_STRING without its characters; `large` leaves room for a zero, as some fields are declared.
+    pub fn counted_head(&mut self, text: &str, large: bool) {
+        let len = text.encode_utf16().count() * 2;
+        let len = u16::try_from(len).unwrap_or(u16::MAX - 3);
+        self.out.put_align(4);
+        self.out.put_u16(len);
+        self.out.put_u16(if large { len + 2 } else { len });
+        self.pointer(true);
+    }
+
+    /// The characters of one, which come after the structure it is in.
+    pub fn counted_body(&mut self, text: &str, large: bool) {
+        let wide = crate::name::utf16le(text);
+        let count = (wide.len() / 2) as u32;
+        self.u32(count + u32::from(large));
+        self.u32(0);
+        self.u32(count);
+        self.out.put_bytes(&wide);
+    }
+
+    /// RPC_SID.
+    pub fn sid(&mut self, sid: &Sid) {
+        self.u32(sid.sub_authorities().len() as u32);
+        self.out.put_bytes(&sid.encode());
     }
 
     /// A unique pointer: a new referent, or null.

@@ -158,8 +158,18 @@ impl<'a> DirListWriter<'a> {
 
     /// Appends an entry, all of it or nothing.
     pub fn push(&mut self, entry: &DirEntryInfo<'_>) -> Appended {
+        let class = self.class;
+        let len = class.fixed_len().saturating_add(entry.name_utf16.len());
+        self.append(len, |out| encode_entry(class, entry, out))
+    }
+
+    /// Appends an entry of another class, encoded already; it begins with NextEntryOffset.
+    pub fn push_encoded(&mut self, entry: &[u8]) -> Appended {
+        self.append(entry.len(), |out| out.put_bytes(entry))
+    }
+
+    fn append(&mut self, len: usize, encode: impl FnOnce(&mut SliceWriter<'_>)) -> Appended {
         let start = self.used + padding(self.used, 8);
-        let len = self.class.fixed_len().saturating_add(entry.name_utf16.len());
         let fits = start.checked_add(len).is_some_and(|end| end <= self.room.len());
         match (fits, self.last) {
             (true, _) => {}
@@ -173,7 +183,7 @@ impl<'a> DirListWriter<'a> {
             let next = u32::try_from(start - last).unwrap_or(0);
             SliceWriter::new(self.room.get_mut(last..).unwrap_or_default()).put_u32(next);
         }
-        encode_entry(self.class, entry, &mut SliceWriter::new(self.room.get_mut(start..).unwrap_or_default()));
+        encode(&mut SliceWriter::new(self.room.get_mut(start..).unwrap_or_default()));
         self.used = start + len;
         Appended::Fitted
     }

@@ -130,6 +130,7 @@ impl FileInfoClass {
             Self::STANDARD_LINK => StandardLinkInfo::LEN,
             Self::ID => IdInfo::LEN,
             Self::CASE_SENSITIVE => CaseSensitiveInfo::LEN,
+            Self::POSIX => super::PosixInfo::FIXED_LEN,
             _ => return None,
         })
     }

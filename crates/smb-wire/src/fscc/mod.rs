@@ -10,6 +10,7 @@ mod fs_info;
 mod layout;
 mod notify;
 mod pattern;
+mod posix;
 mod reparse;
 mod time;
 
@@ -33,5 +34,6 @@ pub use fs_info::{
 pub use layout::{Chain, FsccError};
 pub use notify::{NotifyAction, NotifyFilter, notify_entries, notify_entry_bytes, put_notify_entries};
 pub use pattern::Pattern;
-pub use reparse::{ReparseError, SymlinkReparse};
+pub use posix::{PosixFsInfo, PosixInfo, PosixType};
+pub use reparse::{NfsReparse, ReparseError, SymlinkReparse};
 pub use time::{FileTime, TimeUpdate};

@@ -1,12 +1,42 @@
 //! Symbolic links as reparse points (MS-FSCC 2.1.2.4) and as the error that stops on one (MS-SMB2 2.2.2.2.1).
 
-use super::reparse_tag::SYMLINK;
+use super::reparse_tag::{NFS, SYMLINK};
 use crate::codec::{Put, Reader, Truncated};
 
 /// SYMLINK_FLAG_RELATIVE.
 const RELATIVE: u32 = 1;
 /// "SYML".
 const ERROR_TAG: u32 = 0x4c4d_5953;
+
+/// What is neither file, directory nor link, as NFS servers tell (MS-FSCC 2.1.2.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum NfsReparse {
+    Fifo,
+    Socket,
+    CharDevice { major: u32, minor: u32 },
+    BlockDevice { major: u32, minor: u32 },
+}
+
+impl NfsReparse {
+    /// Appends the reparse data buffer.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let (kind, device) = match *self {
+            Self::Fifo => (b"FIFO\0\0\0\0", None),
+            Self::Socket => (b"SOCK\0\0\0\0", None),
+            Self::CharDevice { major, minor } => (b"CHR\0\0\0\0\0", Some((major, minor))),
+            Self::BlockDevice { major, minor } => (b"BLK\0\0\0\0\0", Some((major, minor))),
+        };
+        out.put_u32(NFS);
+        out.put_u16(if device.is_some() { 16 } else { 8 });
+        out.put_u16(0);
+        out.put_bytes(kind);
+        if let Some((major, minor)) = device {
+            out.put_u32(major);
+            out.put_u32(minor);
+        }
+    }
+}
 
 /// A symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +118,16 @@ impl<'a> SymlinkReparse<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_byte_for_byte() {
+        let mut out = Vec::new();
+        NfsReparse::CharDevice { major: 1, minor: 3 }.put(&mut out);
+        assert_eq!(out, b"\x14\0\0\x80\x10\0\0\0CHR\0\0\0\0\0\x01\0\0\0\x03\0\0\0");
+        out.clear();
+        NfsReparse::Fifo.put(&mut out);
+        assert_eq!(out, b"\x14\0\0\x80\x08\0\0\0FIFO\0\0\0\0");
+    }
 
     const LINK: SymlinkReparse<'static> = SymlinkReparse { target: b"a\0", relative: true };
     const BYTES: [u8; 24] = [0x0c, 0, 0, 0xa0, 16, 0, 0, 0, 0, 0, 2, 0, 2, 0, 2, 0, 1, 0, 0, 0, b'a', 0, b'a', 0];

@@ -109,7 +109,7 @@ async fn stopped(
 ) -> Result<Failure, Failure> {
     let dialect = request.conn.negotiated().map_or(smb_wire::smb2::Dialect::V2_0_2, |n| n.dialect);
     let (tree, share, plan) = (Arc::clone(tree), Arc::clone(share), Arc::clone(plan));
-    let job = move || crate::links::stopped(&share, &tree.cred, &plan.path, dialect);
+    let job = move || crate::links::stopped(&share, &tree.cred, &plan.path, plan.posix.is_some(), dialect);
     let stopped = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
     Ok(stopped.unwrap_or_else(|| NtStatus::OBJECT_NAME_NOT_FOUND.into()))
 }
@@ -165,7 +165,8 @@ fn check_streams(request: &Request<'_>, found: &Found) -> Result<(), Failure> {
 
 fn table_request(plan: &Plan, found: &Found, wanted: &Wanted, persistent: u64) -> OpenRequest {
     let mut asked = OpenRequest::new(found.node.id(), access_kinds(found.granted), plan.share);
-    asked.delete_on_close = plan.options.contains(CreateOptions::DELETE_ON_CLOSE);
+    // With POSIX semantics the name goes with this open, whoever else has the file open.
+    asked.delete_on_close = plan.options.contains(CreateOptions::DELETE_ON_CLOSE) && plan.posix.is_none();
     asked.overwrite = plan.overwrites() && !found.created;
     asked.identity = wanted.identity();
     asked.grant = wanted.grant();

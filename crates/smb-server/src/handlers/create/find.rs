@@ -17,6 +17,7 @@ use crate::acl::{self, Stored};
 use crate::ea;
 use crate::failure::{Failure, status_of};
 use crate::meta::{read_dos, store_dos};
+use crate::posix;
 use crate::stream::{self, StreamNode};
 use crate::tree::Tree;
 
@@ -64,6 +65,15 @@ impl From<VfsError> for Halt {
         match error {
             VfsError::WouldBlock => Self::WouldBlock,
             error => Self::Failed(status_of(error)),
+        }
+    }
+}
+
+impl From<posix::Refused> for Halt {
+    fn from(refused: posix::Refused) -> Self {
+        match refused {
+            posix::Refused::Link => Self::Link,
+            posix::Refused::Special => Self::Failed(NtStatus::IO_REPARSE_TAG_NOT_HANDLED),
         }
     }
 }
@@ -144,6 +154,11 @@ impl Search<'_> {
         if self.plan.disposition == Wanted::Create {
             self.share.backend.attr_at(&self.tree.cred, &*root, path, self.wait)?;
             return Err(NtStatus::OBJECT_NAME_COLLISION.into());
+        }
+        let follow = follow && self.plan.posix.is_none();
+        if self.plan.posix.is_some() {
+            let attr = self.share.backend.attr_at(&self.tree.cred, &*root, path, self.wait)?;
+            posix::check_kind(attr.kind, self.plan.options, self.only_deletes(&link))?;
         }
         let (opened, mut granted, maximal) = self.open(path, follow)?;
         self.check_kind(&opened.attr)?;
@@ -234,6 +249,10 @@ impl Search<'_> {
         access.set(Access::READ, granted.intersects(reads));
         let writes = granted.intersects(WRITES) || self.plan.overwrites();
         access.set(Access::WRITE, writes && kind != FileKind::Directory);
+        // A named pipe or a device opened as what it is: nothing passes through it.
+        if self.plan.posix.is_some() && !matches!(kind, FileKind::File | FileKind::Directory) {
+            access = Access::empty();
+        }
         access
     }
 
@@ -291,7 +310,7 @@ impl Search<'_> {
     fn by_other_spelling(&self, status: NtStatus) -> Result<Found, Halt> {
         let (backend, cred) = (&self.share.backend, &self.tree.cred);
         let root = backend.root();
-        if self.share.options.case_sensitive {
+        if self.share.options.case_sensitive || self.plan.posix.is_some() {
             return self.make_or(&self.plan.path, status);
         }
         match backend.spell(cred, &*root, &self.plan.path, self.wait) {
@@ -325,7 +344,7 @@ impl Search<'_> {
             return Err(NtStatus::CANNOT_DELETE.into()); // MS-FSA 2.1.5.1.1
         }
         // One that another program made can be opened; none is made here.
-        if path.last().is_some_and(|name| is_device_name(name.as_bytes())) {
+        if self.plan.posix.is_none() && path.last().is_some_and(|name| is_device_name(name.as_bytes())) {
             return Err(NtStatus::OBJECT_NAME_INVALID.into());
         }
         let kind = if self.plan.is_directory() { WantKind::Directory } else { WantKind::File };
@@ -411,6 +430,9 @@ impl Search<'_> {
     }
 
     fn mode(&self) -> u32 {
+        if let Some(mode) = self.plan.posix.and_then(|asked| asked.mode) {
+            return mode;
+        }
         if self.plan.is_directory() {
             0o777 & self.share.options.directory_mask
         } else {

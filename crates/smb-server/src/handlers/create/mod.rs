@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
 use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter};
-use smb_wire::smb2::{CreateContexts, CreateRequest, CreateResponse, FileHandle};
+use smb_wire::smb2::{CreateContexts, CreateOptions, CreateRequest, CreateResponse, FileHandle};
 use vfs::SetAttr;
 
 pub(crate) use self::admit::tell_directory;
@@ -81,7 +81,7 @@ async fn open_file(
         },
         _ => None,
     };
-    let plan = Arc::new(Plan::check(share, tree, asked, request.conn.server.env.filetime())?);
+    let plan = Arc::new(Plan::check(share, tree, asked, negotiated.posix, request.conn.server.env.filetime())?);
     let app_instance = durable::take_over(request, &negotiated, asked)?;
     let persistent = request.conn.server.next_persistent_id();
     let admitted = admit(request, out, (share, tree), &plan, &wanted, persistent).await?;
@@ -100,6 +100,8 @@ async fn open_file(
     let mut file = FileOpen::new(Arc::clone(share), node, cred, opened.claim, plan.options, name, link);
     let durability = durable.grant(&caching).filter(|_| !file.is_directory());
     file.stream = found.stream.clone().zip(base_claim).map(|(node, base_claim)| StreamOpen { node, base_claim });
+    file.posix = plan.posix.is_some();
+    file.posix_delete = (file.posix && plan.options.contains(CreateOptions::DELETE_ON_CLOSE)).into();
     file.route = route;
     file.parent = wanted.parent();
     file.client = negotiated.client_guid;
@@ -228,7 +230,7 @@ fn connect(request: &Request<'_>, session: &Arc<Session>, tree: &Tree, open: &Op
     }
 }
 
-/// Opens a named pipe of IPC$ (3.3.5.9: srvsvc and wkssvc are all there is).
+/// Opens a named pipe of IPC$ (3.3.5.9: srvsvc, wkssvc, lsarpc and samr are all there is).
 fn open_pipe(
     request: &Request<'_>,
     session: &Arc<Session>,

@@ -3,7 +3,7 @@
 use coherence::ShareKinds;
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes};
-use smb_wire::name::{StreamKind, parse_path};
+use smb_wire::name::{StreamKind, parse_path, parse_posix_path};
 use smb_wire::security::SecurityDescriptor;
 use smb_wire::smb2::{ALLOCATION_TAG, CreateOptions, CreateRequest, Disposition, EA_TAG, SECURITY_TAG, TIMEWARP_TAG};
 use vfs::{Capabilities, NameError, Path};
@@ -11,6 +11,7 @@ use vfs::{Capabilities, NameError, Path};
 use crate::Share;
 use crate::acl;
 use crate::ea::{self, Ea};
+use crate::posix;
 use crate::stream;
 use crate::tree::Tree;
 
@@ -50,19 +51,31 @@ pub struct Plan {
     pub security: Option<SecurityDescriptor>,
     /// Extended attributes of a new object (`ExtA`).
     pub eas: Vec<Ea>,
+    /// With POSIX semantics: names are what they are, and a new object gets the mode.
+    pub posix: Option<posix::Asked>,
     /// When it was asked, as FILETIME.
     pub now: u64,
 }
 
 impl Plan {
-    /// Checks `asked`, in the order in which a client can tell.
-    pub fn check(share: &Share, tree: &Tree, asked: &CreateRequest<'_>, now: u64) -> Result<Self, NtStatus> {
+    /// Checks `asked`, in the order in which a client can tell. `posix`: the extensions were negotiated.
+    pub fn check(
+        share: &Share,
+        tree: &Tree,
+        asked: &CreateRequest<'_>,
+        posix: bool,
+        now: u64,
+    ) -> Result<Self, NtStatus> {
         if asked.impersonation > 3 {
             return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
         }
         let disposition = check_fields(asked)?;
         let mut options = asked.options;
-        let Target { path, stream, wants_directory, wants_file } = Target::parse(share, asked.name)?;
+        let posix = posix::Asked::of(asked, posix)?;
+        let Target { path, stream, wants_directory, wants_file } = match posix {
+            Some(_) => Target::parse_posix(share, asked.name)?,
+            None => Target::parse(share, asked.name)?,
+        };
         if (wants_file || stream.is_some()) && options.contains(CreateOptions::DIRECTORY_FILE) {
             return Err(NtStatus::NOT_A_DIRECTORY);
         }
@@ -88,6 +101,7 @@ impl Plan {
             allocation_bytes: allocation(asked)?,
             security: security(asked)?,
             eas: eas(asked)?,
+            posix,
             now,
         };
         plan.check_rights(tree)?;
@@ -172,6 +186,12 @@ struct Target {
 }
 
 impl Target {
+    /// With POSIX semantics there are no streams.
+    fn parse_posix(share: &Share, name: &[u8]) -> Result<Self, NtStatus> {
+        let path = to_path(share, &parse_posix_path(name)?)?;
+        Ok(Self { path, stream: None, wants_directory: false, wants_file: false })
+    }
+
     fn parse(share: &Share, name: &[u8]) -> Result<Self, NtStatus> {
         let wire = parse_path(name)?;
         let (mut wants_directory, mut wants_file, mut stream) = (wire.trailing_separator, false, None);

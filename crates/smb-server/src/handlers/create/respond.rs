@@ -3,7 +3,7 @@
 use smb_wire::fscc::AccessMask;
 use smb_wire::smb2::{
     CreateContexts, CreateRequest, CreateResponse, DURABLE_REQUEST_TAG, DURABLE_V2_REQUEST_TAG, DurableV2Response,
-    LEASE_TAG, MAXIMAL_ACCESS_TAG, QUERY_ON_DISK_ID_TAG, RawContext,
+    LEASE_TAG, MAXIMAL_ACCESS_TAG, POSIX_TAG, QUERY_ON_DISK_ID_TAG, RawContext,
 };
 
 use coherence::GrantState;
@@ -50,6 +50,9 @@ impl Answer<'_> {
             data.extend(u64::from(file.share.volume_serial).to_le_bytes());
             data.resize(32, 0);
             list.push((QUERY_ON_DISK_ID_TAG, data));
+        }
+        if file.posix {
+            list.push((POSIX_TAG, crate::posix::info(&meta).create_context()));
         }
         if let Some(lease) = lease {
             let mut data = Vec::new();

@@ -37,7 +37,7 @@ pub(crate) async fn ioctl(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
     request.check_charge(most)?;
     match asked.code {
         fsctl::VALIDATE_NEGOTIATE_INFO => negotiate::validate_negotiate(request, &asked, out),
-        fsctl::PIPE_TRANSCEIVE => pipe::transceive(request, &asked, out),
+        fsctl::PIPE_TRANSCEIVE => pipe::transceive(request, &asked, out).await,
         fsctl::PIPE_PEEK => pipe::peek(request, &asked, out),
         fsctl::PIPE_WAIT => {
             // The pipes there are always have an instance to spare.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use smb_wire::NtStatus;
 use smb_wire::codec::Put;
-use smb_wire::dcerpc::{Interface, PipeError, RpcPipe, ServerInfo, Share as SharedName, Srvsvc, Wkssvc};
+use smb_wire::dcerpc::{
+    Directory, Interface, Lsarpc, PipeError, RpcPipe, Samr, ServerInfo, Share as SharedName, Srvsvc, Wkssvc,
+};
 use smb_wire::smb2::{IoctlRequest, put_read_response};
 
 use super::put;
@@ -38,12 +40,10 @@ pub(super) fn peek(request: &mut Request<'_>, asked: &IoctlRequest<'_>, out: &mu
 }
 
 /// FSCTL_PIPE_TRANSCEIVE: a write and a read in one (3.3.5.15.10).
-pub(super) fn transceive(request: &mut Request<'_>, asked: &IoctlRequest<'_>, out: &mut ReplyWriter) -> Outcome {
+pub(super) async fn transceive(request: &mut Request<'_>, asked: &IoctlRequest<'_>, out: &mut ReplyWriter) -> Outcome {
     let open = request.open(asked.handle)?;
-    let Object::Pipe(pipe) = &open.object else { return Err(NtStatus::INVALID_DEVICE_REQUEST.into()) };
-    let mut pipe = pipe.lock();
-    write_to(&mut pipe, asked.input)?;
-    let read = pipe.read(asked.max_output_response as usize).ok_or(NtStatus::PIPE_EMPTY)?;
+    let max = asked.max_output_response as usize;
+    let read = on_pipe(request, &open, asked.input, move |pipe| pipe.read(max)).await?.ok_or(NtStatus::PIPE_EMPTY)?;
     put(asked, open.handle, &read.bytes, out);
     Ok(if read.more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS })
 }
@@ -58,9 +58,25 @@ pub(crate) fn read_pipe(open: &Open, len: usize, out: &mut ReplyWriter) -> Outco
 }
 
 /// WRITE to a pipe.
-pub(crate) fn write_pipe(open: &Open, bytes: &[u8]) -> Result<(), NtStatus> {
-    let Object::Pipe(pipe) = &open.object else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
-    write_to(&mut pipe.lock(), bytes)
+pub(crate) async fn write_pipe(request: &Request<'_>, open: &Arc<Open>, bytes: &[u8]) -> Result<(), NtStatus> {
+    on_pipe(request, open, bytes, |_| ()).await
+}
+
+/// Writes to a pipe, which may run a call that asks the system for its users and so may wait, and goes on with it.
+async fn on_pipe<R: Send + 'static>(
+    request: &Request<'_>,
+    open: &Arc<Open>,
+    bytes: &[u8],
+    then: impl FnOnce(&mut RpcPipe) -> R + Send + 'static,
+) -> Result<R, NtStatus> {
+    let (open, bytes) = (Arc::clone(open), bytes.to_vec());
+    let job = move || {
+        let Object::Pipe(pipe) = &open.object else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
+        let mut pipe = pipe.lock();
+        write_to(&mut pipe, &bytes)?;
+        Ok(then(&mut pipe))
+    };
+    request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?
 }
 
 fn write_to(pipe: &mut RpcPipe, bytes: &[u8]) -> Result<(), NtStatus> {
@@ -76,7 +92,21 @@ pub(crate) fn interface(conn: &Inner, user: &User, name: &str) -> Option<Arc<dyn
     match name {
         "srvsvc" => Some(Arc::new(Srvsvc::new(info()))),
         "wkssvc" => Some(Arc::new(Wkssvc::new(info()))),
+        "lsarpc" | "lsass" => Some(Arc::new(Lsarpc::new(directory(conn, user)))),
+        "samr" => Some(Arc::new(Samr::new(directory(conn, user)))),
         _ => None,
+    }
+}
+
+/// Who the machine knows, as `user` asks.
+fn directory(conn: &Inner, user: &User) -> Directory {
+    let config = conn.server.config.load();
+    Directory {
+        machine: config.ntlm.netbios_name.clone(),
+        workgroup: config.ntlm.netbios_domain.clone(),
+        domain: config.domain.clone(),
+        caller: if user.anonymous { "ANONYMOUS LOGON".into() } else { user.name.clone() },
+        accounts: Arc::clone(&config.accounts),
     }
 }
 

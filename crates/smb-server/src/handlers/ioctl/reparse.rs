@@ -17,6 +17,13 @@ use crate::reply::ReplyWriter;
 pub(super) async fn get(request: &mut Request<'_>, asked: &IoctlRequest<'_>, out: &mut ReplyWriter) -> Outcome {
     let open = request.open(asked.handle)?;
     let file = open.file()?;
+    if file.posix
+        && let Some(special) = crate::posix::reparse(&file.node.attr()?)
+    {
+        let mut output = Vec::new();
+        special.put(&mut output);
+        return answer(&open, asked, &output, out);
+    }
     if file.node.kind() != FileKind::Symlink {
         return Err(NtStatus::NOT_A_REPARSE_POINT.into());
     }
@@ -24,10 +31,14 @@ pub(super) async fn get(request: &mut Request<'_>, asked: &IoctlRequest<'_>, out
     let target = target.ok_or(NtStatus::ACCESS_DENIED)?; // it leads outside
     let mut output = Vec::new();
     SymlinkReparse { target: &target, relative: true }.put(&mut output);
+    answer(&open, asked, &output, out)
+}
+
+fn answer(open: &crate::open::Open, asked: &IoctlRequest<'_>, output: &[u8], out: &mut ReplyWriter) -> Outcome {
     if output.len() > asked.max_output_response as usize {
         return Err(NtStatus::BUFFER_TOO_SMALL.into());
     }
-    put(asked, open.handle, &output, out);
+    put(asked, open.handle, output, out);
     Ok(NtStatus::SUCCESS)
 }
 
