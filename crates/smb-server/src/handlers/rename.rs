@@ -283,12 +283,12 @@ impl Change {
 
     /// Whether what has the target's name may be replaced: a file that is not open and not read-only. While the claim
     /// lives nobody opens it: who did would write to a file that has no name any more.
-    fn check_replace(&self, file: &FileOpen, taken: &Path) -> Result<OpenClaim, Failure> {
+    fn check_replace(&self, file: &FileOpen, taken: &Path) -> Result<Option<OpenClaim>, Failure> {
         if !self.replace {
             return Err(NtStatus::OBJECT_NAME_COLLISION.into());
         }
         if file.posix {
-            return Ok(()); // rename(2) decides
+            return Ok(None); // rename(2) decides, and what is open lives on without a name
         }
         let backend = &file.share.backend;
         let how = vfs::OpenHow {
@@ -308,7 +308,7 @@ impl Change {
         if is_directory || file.is_directory() || is_open || stored.contains(FileAttributes::READONLY) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
-        Ok(claim.ok_or(NtStatus::ACCESS_DENIED)?.claim)
+        Ok(Some(claim.ok_or(NtStatus::ACCESS_DENIED)?.claim))
     }
 }
 
