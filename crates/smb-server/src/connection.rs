@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use smb_wire::crypto::PreauthHash;
+use smb_wire::crypto::{PreauthHash, SigningKey};
+use smb_wire::smb2::Command;
 use vfs::{Frame, Reply};
 
 use crate::credits::Window;
@@ -172,6 +173,9 @@ impl Connection {
             self.waker = cx.waker().clone();
             self.inner.mailbox.listen(&self.waker);
         }
+        for ended in self.inner.mailbox.take_ended() {
+            self.inner.state.borrow_mut().waiting.ended(ended);
+        }
         while let Poll::Ready(Some(())) = self.parked.poll_next_unpin(cx) {}
         while self.has_room()
             && let Some((frame, more_behind)) = self.held_back.pop_front()
@@ -215,12 +219,16 @@ impl Connection {
         !self.inner.state.borrow().channels.is_empty()
     }
 
-    /// The connection is over: its sessions end and their opens are closed.
+    /// The connection is over. Sessions that are used on no other end, and their opens are closed.
     pub fn closed(&mut self, why: &str) {
         self.parked.clear();
         self.held_back.clear();
         let channels: Vec<_> = self.inner.state.borrow_mut().channels.drain().map(|(_, c)| c).collect();
         for channel in channels {
+            if !channel.session.part(&self.inner.mailbox) {
+                tracing::debug!(peer = %self.inner.peer, user = %channel.session.user().name, why, "channel ended");
+                continue;
+            }
             tracing::info!(peer = %self.inner.peer, user = %channel.session.user().name, why, "session ended");
             crate::handlers::session_setup::end_session(&self.inner, &channel.session);
         }
@@ -280,6 +288,18 @@ impl Inner {
     pub fn channel(&self, id: u64) -> Option<Channel> {
         let ended = |c: &Channel| c.session.ended.load(std::sync::atomic::Ordering::Relaxed);
         self.state.borrow().channels.get(&id).filter(|c| !ended(c)).cloned()
+    }
+
+    /// The key that a message's signature is checked with: the channel's; of a SESSION_SETUP that would make this
+    /// connection a channel of a session, the session's (MS-SMB2 3.3.5.2.4).
+    pub fn verifier(&self, session_id: u64, command: u16) -> Option<Arc<SigningKey>> {
+        match self.channel(session_id) {
+            Some(channel) => channel.signing,
+            None if command == Command::SessionSetup as u16 => {
+                self.server.session(session_id).and_then(|s| s.signing.clone())
+            }
+            None => None,
+        }
     }
 
     /// Runs `job` where it may wait.

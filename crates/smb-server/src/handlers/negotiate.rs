@@ -15,6 +15,7 @@ use crate::connection::Inner;
 use crate::dispatch::Request;
 use crate::failure::Outcome;
 use crate::reply::{ReplyWriter, Then};
+use crate::session::Terms;
 
 /// The largest transfer of 2.0.2, whose requests are all charged one credit.
 const SMALL_TRANSFER_BYTES: u32 = 64 << 10;
@@ -52,6 +53,11 @@ impl Negotiated {
     /// Whether requests may be charged more than one credit.
     pub fn supports_multi_credit(&self) -> bool {
         self.dialect >= Dialect::V2_1
+    }
+
+    /// What a session made here has, and another channel of it must have.
+    pub fn terms(&self) -> Terms {
+        Terms { dialect: self.dialect, cipher: self.cipher, algorithm: self.signing }
     }
 
     /// The largest transfer of any kind.
@@ -167,6 +173,7 @@ fn agree(config: &Config, asked: &NegotiateRequest, dialect: Dialect) -> Negotia
     capabilities.set(Capabilities::LARGE_MTU, !small);
     capabilities.set(Capabilities::LEASING, !small);
     capabilities.set(Capabilities::DIRECTORY_LEASING, dialect.is_3());
+    capabilities.set(Capabilities::MULTI_CHANNEL, dialect.is_3());
     let by_flag = matches!(dialect, Dialect::V3_0 | Dialect::V3_0_2);
     capabilities.set(Capabilities::ENCRYPTION, by_flag && cipher.is_some());
     let mut security_mode = SecurityMode::SIGNING_ENABLED;
