@@ -11,7 +11,6 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use smb_wire::crypto::{PreauthHash, SigningKey};
-use smb_wire::smb2::Command;
 use vfs::{Frame, Reply};
 
 use crate::credits::Window;
@@ -290,15 +289,12 @@ impl Inner {
         self.state.borrow().channels.get(&id).filter(|c| !ended(c)).cloned()
     }
 
-    /// The key that a message's signature is checked with: the channel's; of a SESSION_SETUP that would make this
-    /// connection a channel of a session, the session's (MS-SMB2 3.3.5.2.4).
-    pub fn verifier(&self, session_id: u64, command: u16) -> Option<Arc<SigningKey>> {
+    /// The key that a message's signature is checked with: the channel's; where the connection is no channel of the
+    /// session, the session's own, so that who has it can trust the refusal (MS-SMB2 3.3.5.2.4).
+    pub fn verifier(&self, session_id: u64) -> Option<Arc<SigningKey>> {
         match self.channel(session_id) {
             Some(channel) => channel.signing,
-            None if command == Command::SessionSetup as u16 => {
-                self.server.session(session_id).and_then(|s| s.signing.clone())
-            }
-            None => None,
+            None => self.server.session(session_id).and_then(|s| s.signing.clone()),
         }
     }
 

@@ -348,7 +348,7 @@ fn protect(request: &Request<'_>, out: &mut ReplyWriter, seal: &mut Option<Arc<c
     let Some(channel) = channel else {
         // Not a channel of the session, or not yet: who signed with the session's key is answered with it.
         if request.signature == Signature::Good
-            && let Some(key) = request.conn.verifier(request.header.session_id, request.header.command)
+            && let Some(key) = request.conn.verifier(request.header.session_id)
         {
             sign(key, out);
         }
