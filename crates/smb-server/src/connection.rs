@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use smb_wire::crypto::{PreauthHash, SigningKey};
+use smb_wire::smb2::Capabilities;
 use vfs::{Frame, Reply};
 
 use crate::credits::Window;
@@ -283,6 +284,14 @@ impl Inner {
         self.state.borrow().negotiated.clone()
     }
 
+    /// Whether the client can use several connections for one session.
+    pub fn has_channels(&self) -> bool {
+        self.state.borrow().negotiated.as_ref().is_some_and(|n| {
+            n.capabilities.contains(Capabilities::MULTI_CHANNEL)
+                && n.client_capabilities.contains(Capabilities::MULTI_CHANNEL)
+        })
+    }
+
     /// The session `id`, if it may be used here.
     pub fn channel(&self, id: u64) -> Option<Channel> {
         let ended = |c: &Channel| c.session.ended.load(std::sync::atomic::Ordering::Relaxed);
@@ -292,7 +301,9 @@ impl Inner {
     /// The key that a message's signature is checked with: the channel's; where the connection is no channel of the
     /// session, the session's own, so that who has it can trust the refusal (MS-SMB2 3.3.5.2.4).
     pub fn verifier(&self, session_id: u64) -> Option<Arc<SigningKey>> {
-        match self.channel(session_id) {
+        // Ended sessions too: who used one is told so under its signature.
+        let channel = self.state.borrow().channels.get(&session_id).cloned();
+        match channel {
             Some(channel) => channel.signing,
             None => self.server.session(session_id).and_then(|s| s.signing.clone()),
         }

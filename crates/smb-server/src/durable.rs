@@ -3,6 +3,7 @@
 //! when a client reconnects.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 use coherence::Caching;
@@ -142,14 +143,22 @@ impl Durables {
         self.disconnected.lock().extract_if(|_, d| which(d)).map(|(_, d)| d).collect()
     }
 
-    /// What is known of a CREATE; nothing, and then it is under way from now on, until the guard says what it made.
-    pub fn create(self: &Arc<Self>, client: [u8; 16], create_guid: [u8; 16]) -> Result<Creating, Known> {
+    /// What is known of a CREATE; nothing, and then it is under way from now on, until the guard says what it made. Of one
+    /// that is told again nothing is known either once its open was used: that makes another open, as Windows does.
+    pub fn create(
+        self: &Arc<Self>,
+        client: [u8; 16],
+        create_guid: [u8; 16],
+        replayed: bool,
+    ) -> Result<Creating, Known> {
         let name = (client, create_guid);
         let mut creations = self.creations.lock();
         match creations.get(&name) {
             Some(Creation::Pending) => return Err(Known::Pending),
             Some(Creation::Done(open)) => {
-                if let Some(open) = open.upgrade().filter(|open| !open.is_closed()) {
+                let used = |open: &Open| !open.replayable.load(Relaxed);
+                let open = open.upgrade().filter(|open| !open.is_closed() && !(replayed && used(open)));
+                if let Some(open) = open {
                     return Err(Known::Open(open));
                 }
             }
@@ -164,9 +173,17 @@ impl Durables {
         self.creations.lock().insert((client, create_guid), Creation::Done(Arc::downgrade(open)));
     }
 
-    /// The open of that CREATE is closed.
-    pub fn forget(&self, client: [u8; 16], create_guid: [u8; 16]) {
-        self.creations.lock().remove(&(client, create_guid));
+    /// The open `persistent` of that CREATE is closed.
+    pub fn forget(&self, client: [u8; 16], create_guid: [u8; 16], persistent: u64) {
+        let mut creations = self.creations.lock();
+        let name = (client, create_guid);
+        let is_it = match creations.get(&name) {
+            Some(Creation::Done(open)) => open.upgrade().is_none_or(|open| open.handle.persistent == persistent),
+            _ => false,
+        };
+        if is_it {
+            creations.remove(&name);
+        }
     }
 }
 
@@ -269,10 +286,10 @@ mod tests {
     #[test]
     fn a_create_under_way_is_known_until_it_is_over() {
         let durables = Arc::new(Durables::default());
-        let creating = durables.create([1; 16], [2; 16]).ok().unwrap();
-        assert!(matches!(durables.create([1; 16], [2; 16]), Err(Known::Pending)));
-        assert!(durables.create([1; 16], [3; 16]).is_ok());
+        let creating = durables.create([1; 16], [2; 16], false).ok().unwrap();
+        assert!(matches!(durables.create([1; 16], [2; 16], false), Err(Known::Pending)));
+        assert!(durables.create([1; 16], [3; 16], false).is_ok());
         drop(creating);
-        assert!(durables.create([1; 16], [2; 16]).is_ok());
+        assert!(durables.create([1; 16], [2; 16], false).is_ok());
     }
 }

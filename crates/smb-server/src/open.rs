@@ -31,6 +31,8 @@ pub struct Open {
     pub object: Object,
     /// Its channel sequence.
     pub sequence: Sequence,
+    /// Nothing was done with it yet: the CREATE that made it may be told again (Open.IsReplayEligible).
+    pub replayable: AtomicBool,
 }
 
 /// What can be opened.

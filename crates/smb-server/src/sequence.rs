@@ -99,7 +99,11 @@ impl Counted {
     pub fn new(open: &Arc<Open>, header: &Header) -> Result<Option<Self>, NtStatus> {
         // ChannelSequence is where a response has its status (2.2.1.2).
         let sequence = header.status as u16;
-        match open.sequence.enter(sequence, header.flags.contains(Flags::REPLAY)) {
+        let replay = header.flags.contains(Flags::REPLAY);
+        if !replay {
+            open.replayable.store(false, Relaxed);
+        }
+        match open.sequence.enter(sequence, replay) {
             Ok(()) => Ok(Some(Self { open: Arc::clone(open), sequence })),
             Err(OutOfSequence) if changes(header.command) => Err(NtStatus::FILE_NOT_AVAILABLE),
             Err(OutOfSequence) => Ok(None),

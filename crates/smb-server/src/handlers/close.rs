@@ -103,7 +103,7 @@ pub fn release(server: &Server, open: &Open) -> Option<Owed> {
         route.leave();
     }
     if let Some(guid) = file.durability.lock().create_guid() {
-        server.durables.forget(file.client, guid);
+        server.durables.forget(file.client, guid, open.handle.persistent);
     }
     let Some(stream) = &file.stream else { return own };
     let base = owed(&stream.base_claim, DeleteBy::base(file));

@@ -74,7 +74,6 @@ pub(crate) fn session_setup(request: &mut Request<'_>, out: &mut ReplyWriter) ->
             PathCounters::bump(&request.conn.shard.counters.failed_logins, 1);
             if renews && let Some(channel) = request.channel.clone() {
                 // Who cannot log in again has lost the session (3.3.5.5.3).
-                request.conn.state.borrow_mut().channels.remove(&id);
                 end_session(request.conn, &channel.session);
             }
             tracing::info!(peer = %request.conn.peer, "login refused");
@@ -109,7 +108,9 @@ fn begin_or_continue(request: &mut Request<'_>, negotiated: &Negotiated, binding
         _ if request.channel.is_some() => Purpose::Renew,
         _ => return Err(NtStatus::USER_SESSION_DELETED),
     };
-    state.channels.retain(|_, channel| !channel.session.ended.load(Relaxed));
+    if state.logins.len() + state.channels.len() >= config.max_sessions {
+        state.channels.retain(|_, channel| !channel.session.ended.load(Relaxed));
+    }
     if state.logins.len() + state.channels.len() >= config.max_sessions {
         return Err(NtStatus::INSUFFICIENT_RESOURCES);
     }

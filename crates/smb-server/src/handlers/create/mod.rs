@@ -10,7 +10,7 @@ mod respond;
 mod rights;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
@@ -172,7 +172,8 @@ fn enter(
     let mut opens = session.opens.lock();
     let volatile = opens.insert_with(|volatile| {
         let handle = FileHandle { persistent, volatile };
-        let open = Arc::new(Open { handle, tree: Arc::clone(tree), granted, object, sequence: Sequence::new(at) });
+        let (tree, sequence, replayable) = (Arc::clone(tree), Sequence::new(at), AtomicBool::new(true));
+        let open = Arc::new(Open { handle, tree, granted, object, sequence, replayable });
         made = Some(Arc::clone(&open));
         open
     });
