@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 use coherence::Caching;
+use futures_channel::oneshot;
 use parking_lot::Mutex;
-use vfs::Executor;
+use vfs::{Executor, FileId};
 
 use crate::handlers::close;
 use crate::open::{FileOpen, Object, Open};
@@ -107,6 +108,8 @@ enum Creation {
 pub struct Durables {
     disconnected: Mutex<HashMap<u64, Disconnected>>,
     creations: Mutex<HashMap<CreateName, Creation>>,
+    /// Files whose last open was closed because somebody else needed them, and which may be deleted because of that.
+    going: Mutex<HashMap<FileId, Vec<oneshot::Sender<()>>>>,
 }
 
 impl Durables {
@@ -173,6 +176,18 @@ impl Durables {
         self.creations.lock().insert((client, create_guid), Creation::Done(Arc::downgrade(open)));
     }
 
+    /// Where the deletion of `file`, owed by an open that had no connection, is under way: resolves when it is over.
+    pub fn gone(&self, file: FileId) -> Option<oneshot::Receiver<()>> {
+        let (sender, receiver) = oneshot::channel();
+        self.going.lock().get_mut(&file)?.push(sender);
+        Some(receiver)
+    }
+
+    fn going(self: &Arc<Self>, file: FileId) -> Going {
+        self.going.lock().entry(file).or_default();
+        Going { durables: Arc::clone(self), file }
+    }
+
     /// The open `persistent` of that CREATE is closed.
     pub fn forget(&self, client: [u8; 16], create_guid: [u8; 16], persistent: u64) {
         let mut creations = self.creations.lock();
@@ -184,6 +199,19 @@ impl Durables {
         if is_it {
             creations.remove(&name);
         }
+    }
+}
+
+/// A file that may be about to go; settled when dropped.
+struct Going {
+    durables: Arc<Durables>,
+    file: FileId,
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        // Whoever waits is woken by the senders' end.
+        self.durables.going.lock().remove(&self.file);
     }
 }
 
@@ -258,6 +286,8 @@ impl Server {
 
     /// Closes an open that has no connection.
     pub(crate) fn close_disconnected(&self, disconnected: Disconnected) {
+        // Before the claim ends: who waits for it is to find that the file is going.
+        let going = disconnected.file().map(|file| self.durables.going(file.base().id()));
         let Disconnected { open, executor, .. } = disconnected;
         if let Some(owed) = close::release(self, &open) {
             executor.run(Box::new(move || {
@@ -265,6 +295,7 @@ impl Server {
                 if let Err(error) = owed.run() {
                     tracing::debug!(%error, "delete on close failed");
                 }
+                drop(going);
             }));
         }
     }

@@ -10,7 +10,7 @@ use smb_wire::crypto::{Derivation, PreauthHash, SealingKey, SessionKeys, Signing
 use smb_wire::smb2::{
     Dialect, SecurityMode, SessionFlags, SessionSetupRequest, SessionSetupResponse, check_four, put_four,
 };
-use vfs::Cred;
+use vfs::{Cred, Executor};
 
 use crate::config::Encryption;
 use crate::connection::Inner;
@@ -108,9 +108,8 @@ fn begin_or_continue(request: &mut Request<'_>, negotiated: &Negotiated, binding
         _ if request.channel.is_some() => Purpose::Renew,
         _ => return Err(NtStatus::USER_SESSION_DELETED),
     };
-    if state.logins.len() + state.channels.len() >= config.max_sessions {
-        state.channels.retain(|_, channel| !channel.session.ended.load(Relaxed));
-    }
+    // Sessions that have ended, here or by another connection, count no more.
+    state.channels.retain(|_, channel| !channel.session.ended.load(Relaxed));
     if state.logins.len() + state.channels.len() >= config.max_sessions {
         return Err(NtStatus::INSUFFICIENT_RESOURCES);
     }
@@ -267,22 +266,25 @@ pub(crate) fn end_session(conn: &Inner, session: &Arc<Session>) {
     conn.server.remove_session(session.id);
     let opens = conn.server.keep_durable(session.end(), &session.user().name, &conn.shard.executor);
     conn.interrupt(session, Ended::Session(session.id));
-    if !opens.is_empty() {
-        let server = Arc::clone(&conn.server);
-        conn.shard.executor.run(Box::new(move || close_all(&server, opens)));
-    }
+    close_all(&*conn.shard.executor, &conn.server, opens);
 }
 
-/// Closes opens, doing the deletions that are due. May wait.
-pub(crate) fn close_all(server: &Server, opens: Vec<Arc<Open>>) {
-    for open in opens {
-        if let Some(deletion) = close::release(server, &open) {
+/// Closes opens. Their claims end at once: a client that comes back must not meet what it held before. The deletions that
+/// are due, and the descriptors, go where that may wait.
+pub(crate) fn close_all(executor: &dyn Executor, server: &Server, opens: Vec<Arc<Open>>) {
+    if opens.is_empty() {
+        return;
+    }
+    let owed: Vec<_> = opens.iter().filter_map(|open| close::release(server, open)).collect();
+    executor.run(Box::new(move || {
+        drop(opens);
+        for deletion in owed {
             // The client is gone: nobody can be told that a deletion failed.
             if let Err(error) = deletion.run() {
                 tracing::debug!(%error, "delete on close failed");
             }
         }
-    }
+    }));
 }
 
 /// LOGOFF. What is durable stays, as if the connection were lost (3.3.5.6).
