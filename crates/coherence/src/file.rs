@@ -243,7 +243,7 @@ impl OpenRequest {
     /// What the open is to the holders of caching grants; nothing, if it only looks at attributes.
     fn change(&self) -> Option<Change> {
         let write = self.access.contains(AccessKinds::WRITE);
-        if self.access.is_empty() && !self.overwrite {
+        if self.access.is_empty() && !self.overwrite && !self.beyond_attributes {
             return None;
         }
         if !self.momentary {

@@ -49,6 +49,9 @@ pub struct OpenRequest {
     pub access: AccessKinds,
     /// What others may do meanwhile.
     pub share: ShareKinds,
+    /// The open can do more than look at the attributes, though share modes do not see it: those who cache writes are
+    /// asked all the same (MS-FSA 2.1.5.1.2).
+    pub beyond_attributes: bool,
     /// FILE_DELETE_ON_CLOSE: when this open closes the file becomes delete-pending (MS-FSA 2.1.5.5).
     pub delete_on_close: bool,
     /// The open truncates: FILE_SUPERSEDE, FILE_OVERWRITE and FILE_OVERWRITE_IF of an existing file.
@@ -72,6 +75,7 @@ impl OpenRequest {
             file,
             access,
             share,
+            beyond_attributes: false,
             delete_on_close: false,
             overwrite: false,
             momentary: false,

@@ -2,6 +2,7 @@
 //! and the clock, the randomness and the threads it needs are the real ones. `serve` owns the result. This is the only
 //! module of the binary that knows a protocol server.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,6 +20,7 @@ use crate::accounts::{self, SystemAccounts};
 use crate::config;
 use crate::failure::Failure;
 use crate::identities::Identities;
+use crate::interfaces;
 use crate::plan::{Plan, PlannedShare};
 use crate::volumes::Volumes;
 
@@ -29,6 +31,7 @@ const MAX_NETBIOS_CHARS: usize = 15;
 pub struct Smb {
     server: Arc<Server>,
     identities: Arc<ArcSwap<Identities>>,
+    listening: Arc<ArcSwap<Vec<SocketAddr>>>,
     volumes: Volumes,
     counters: Arc<[Arc<PathCounters>]>,
     cores: usize,
@@ -41,10 +44,12 @@ impl Smb {
         let identities = Arc::new(ArcSwap::new(Arc::clone(&plan.identities)));
         let asked = Arc::clone(&identities);
         let lookup = Arc::new(move |name: &str| asked.load().of_login(name).map(cred));
-        let server = Server::new(settings(plan, &volumes)?, Arc::clone(&plan.users) as _, lookup, env()?);
+        let listening = Arc::default();
+        let env = env(Arc::clone(&listening))?;
+        let server = Server::new(settings(plan, &volumes)?, Arc::clone(&plan.users) as _, lookup, env);
         keep_time(&server);
         let counters = (0..shards.max(1)).map(|_| Arc::default()).collect();
-        Ok(Self { server, identities, volumes, counters, cores })
+        Ok(Self { server, identities, listening, volumes, counters, cores })
     }
 
     /// Makes a connection's machine on its shard.
@@ -56,6 +61,11 @@ impl Smb {
             let shard = shard(env, counters, cores);
             Box::new(SmbMachine(Connection::new(Arc::clone(&server), shard, accepted.peer, accepted.local)))
         })
+    }
+
+    /// Says at which addresses it is served.
+    pub fn listens_at(&self, addresses: &[SocketAddr]) {
+        self.listening.store(Arc::new(addresses.to_vec()));
     }
 
     /// Takes up another plan. On an error, the old one stays.
@@ -170,7 +180,7 @@ fn shard(env: &ShardEnv, counters: Arc<PathCounters>, cores: usize) -> Shard {
     }
 }
 
-fn env() -> Result<Env, Failure> {
+fn env(listening: Arc<ArcSwap<Vec<SocketAddr>>>) -> Result<Env, Failure> {
     // Found out now rather than in the middle of a login.
     getrandom::fill(&mut [0; 1]).map_err(|error| Failure::system(format!("no randomness: {error}")))?;
     let random = Arc::new(|bytes: &mut [u8]| {
@@ -180,7 +190,8 @@ fn env() -> Result<Env, Failure> {
             std::process::abort();
         }
     });
-    Ok(Env { clock: Arc::new(SystemClock(Instant::now())), random })
+    let interfaces = Arc::new(move || interfaces::reachable(&listening.load()));
+    Ok(Env { clock: Arc::new(SystemClock(Instant::now())), random, interfaces })
 }
 
 /// The machine's clocks.

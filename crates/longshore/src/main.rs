@@ -10,6 +10,7 @@ mod config;
 mod failure;
 mod hints;
 mod identities;
+mod interfaces;
 mod listen;
 mod logging;
 mod password;

@@ -94,6 +94,7 @@ impl Running {
             .map_err(|error| Failure::system(format!("cannot start the server's threads: {error}")))?;
         let options = ListenOptions { congestion: path.congestion_control.clone() };
         let addresses = plan.listen.bind(|address| transport.listen(address, &options, smb.factory()))?;
+        smb.listens_at(&addresses);
         Ok(Self { transport, smb, plan, addresses, on_terminal: io::stdout().is_terminal() })
     }
 

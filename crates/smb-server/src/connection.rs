@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use smb_wire::crypto::PreauthHash;
+use smb_wire::crypto::{PreauthHash, SigningKey};
+use smb_wire::smb2::Capabilities;
 use vfs::{Frame, Reply};
 
 use crate::credits::Window;
@@ -172,6 +173,9 @@ impl Connection {
             self.waker = cx.waker().clone();
             self.inner.mailbox.listen(&self.waker);
         }
+        for ended in self.inner.mailbox.take_ended() {
+            self.inner.state.borrow_mut().waiting.ended(ended);
+        }
         while let Poll::Ready(Some(())) = self.parked.poll_next_unpin(cx) {}
         while self.has_room()
             && let Some((frame, more_behind)) = self.held_back.pop_front()
@@ -215,12 +219,16 @@ impl Connection {
         !self.inner.state.borrow().channels.is_empty()
     }
 
-    /// The connection is over: its sessions end and their opens are closed.
+    /// The connection is over. Sessions that are used on no other end, and their opens are closed.
     pub fn closed(&mut self, why: &str) {
         self.parked.clear();
         self.held_back.clear();
         let channels: Vec<_> = self.inner.state.borrow_mut().channels.drain().map(|(_, c)| c).collect();
         for channel in channels {
+            if !channel.session.part(&self.inner.mailbox) {
+                tracing::debug!(peer = %self.inner.peer, user = %channel.session.user().name, why, "channel ended");
+                continue;
+            }
             tracing::info!(peer = %self.inner.peer, user = %channel.session.user().name, why, "session ended");
             crate::handlers::session_setup::end_session(&self.inner, &channel.session);
         }
@@ -276,10 +284,29 @@ impl Inner {
         self.state.borrow().negotiated.clone()
     }
 
+    /// Whether the client can use several connections for one session.
+    pub fn has_channels(&self) -> bool {
+        self.state.borrow().negotiated.as_ref().is_some_and(|n| {
+            n.capabilities.contains(Capabilities::MULTI_CHANNEL)
+                && n.client_capabilities.contains(Capabilities::MULTI_CHANNEL)
+        })
+    }
+
     /// The session `id`, if it may be used here.
     pub fn channel(&self, id: u64) -> Option<Channel> {
         let ended = |c: &Channel| c.session.ended.load(std::sync::atomic::Ordering::Relaxed);
         self.state.borrow().channels.get(&id).filter(|c| !ended(c)).cloned()
+    }
+
+    /// The key that a message's signature is checked with: the channel's; where the connection is no channel of the
+    /// session, the session's own, so that who has it can trust the refusal (MS-SMB2 3.3.5.2.4).
+    pub fn verifier(&self, session_id: u64) -> Option<Arc<SigningKey>> {
+        // Ended sessions too: who used one is told so under its signature.
+        let channel = self.state.borrow().channels.get(&session_id).cloned();
+        match channel {
+            Some(channel) => channel.signing,
+            None => self.server.session(session_id).and_then(|s| s.signing.clone()),
+        }
     }
 
     /// Runs `job` where it may wait.

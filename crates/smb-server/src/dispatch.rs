@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use smb_wire::NtStatus;
-use smb_wire::crypto::TransformHeader;
+use smb_wire::crypto::{SigningKey, TransformHeader};
 use smb_wire::smb2::{Command, FileHandle, Flags, HEADER_BYTES, Header, ProtocolId};
 use vfs::{Frame, Reply};
 
@@ -15,6 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::handlers;
 use crate::open::Open;
 use crate::reply::{ReplyWriter, Then};
+use crate::sequence::Counted;
 use crate::session::Channel;
 use crate::signing::{Arrival, Signature, any_signed, check_signatures, elements};
 use crate::tree::Tree;
@@ -56,6 +57,8 @@ pub(crate) struct Request<'a> {
     pub waits_as: Option<u64>,
     /// Its credits went out with an interim response.
     pub credits_given: bool,
+    /// It is counted among the requests of its open.
+    pub counted: Option<Counted>,
 }
 
 /// What a frame holds while its requests are answered: itself, which keeps a receive buffer, and room for its reply.
@@ -149,6 +152,7 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
                 more_behind: more_behind || next != 0,
                 waits_as: None,
                 credits_given: false,
+                counted: None,
             };
             answer(request, &mut chain, &mut out, &mut seal).await;
         }
@@ -316,7 +320,7 @@ fn prepare(request: &mut Request<'_>) -> Result<Command, NtStatus> {
     {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    require_signature(request, command)?;
+    require_signature(request)?;
     if matches!(command, Command::SessionSetup | Command::Echo) {
         return Ok(command);
     }
@@ -336,14 +340,11 @@ fn prepare(request: &mut Request<'_>) -> Result<Command, NtStatus> {
 }
 
 /// 3.3.5.2.4.
-fn require_signature(request: &Request<'_>, command: Command) -> Result<(), NtStatus> {
+fn require_signature(request: &Request<'_>) -> Result<(), NtStatus> {
     let required = request.channel.as_ref().is_some_and(|c| c.signing.is_some() && c.session.signing_required);
     match request.signature {
         Signature::Bad => Err(NtStatus::ACCESS_DENIED),
-        // A SESSION_SETUP may renew a session whose keys the client has lost.
-        Signature::Absent if required && !request.arrival.is_sealed() && command != Command::SessionSetup => {
-            Err(NtStatus::ACCESS_DENIED)
-        }
+        Signature::Absent if required && !request.arrival.is_sealed() => Err(NtStatus::ACCESS_DENIED),
         _ => Ok(()),
     }
 }
@@ -390,8 +391,16 @@ async fn handle(command: Command, request: &mut Request<'_>, out: &mut ReplyWrit
 fn protect(request: &Request<'_>, out: &mut ReplyWriter, seal: &mut Option<Arc<crate::session::Session>>) {
     // SESSION_SETUP may just have made the channel.
     let channel = request.channel.clone().or_else(|| request.conn.channel(request.header.session_id));
-    let Some(channel) = channel else { return };
     let is_setup = request.header.command == Command::SessionSetup as u16;
+    let Some(channel) = channel else {
+        // Not a channel of the session, or not yet: who signed with the session's key is answered with it.
+        if request.signature == Signature::Good
+            && let Some(key) = request.conn.verifier(request.header.session_id)
+        {
+            sign(key, out);
+        }
+        return;
+    };
     let tree_seals = request.tree.as_ref().is_some_and(|t| t.encrypt);
     if seal.is_none() && !is_setup && channel.session.seals.is_some() && tree_seals {
         *seal = Some(Arc::clone(&channel.session));
@@ -401,10 +410,14 @@ fn protect(request: &Request<'_>, out: &mut ReplyWriter, seal: &mut Option<Arc<c
         && seal.is_none()
         && let Some(key) = &channel.signing
     {
-        out.set_flags(Flags::SIGNED.bits());
-        if let Some(element) = out.current() {
-            element.sign = Some(Arc::clone(key));
-        }
+        sign(Arc::clone(key), out);
+    }
+}
+
+fn sign(key: Arc<SigningKey>, out: &mut ReplyWriter) {
+    out.set_flags(Flags::SIGNED.bits());
+    if let Some(element) = out.current() {
+        element.sign = Some(key);
     }
 }
 
@@ -438,6 +451,9 @@ impl Request<'_> {
         };
         let open = self.session()?.open(handle.volatile).filter(|o| o.handle.persistent == handle.persistent);
         let open = open.filter(|o| o.tree.id == self.header.tree_id).ok_or(NtStatus::FILE_CLOSED)?;
+        if self.counted.is_none() && self.conn.negotiated().is_some_and(|n| n.dialect.is_3()) {
+            self.counted = Counted::new(&open, &self.header)?;
+        }
         self.previous_handle = Some(open.handle);
         Ok(open)
     }

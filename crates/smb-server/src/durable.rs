@@ -3,11 +3,13 @@
 //! when a client reconnects.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 use coherence::Caching;
+use futures_channel::oneshot;
 use parking_lot::Mutex;
-use vfs::Executor;
+use vfs::{Executor, FileId};
 
 use crate::handlers::close;
 use crate::open::{FileOpen, Object, Open};
@@ -106,6 +108,8 @@ enum Creation {
 pub struct Durables {
     disconnected: Mutex<HashMap<u64, Disconnected>>,
     creations: Mutex<HashMap<CreateName, Creation>>,
+    /// Files whose last open was closed because somebody else needed them, and which may be deleted because of that.
+    going: Mutex<HashMap<FileId, Vec<oneshot::Sender<()>>>>,
 }
 
 impl Durables {
@@ -142,14 +146,22 @@ impl Durables {
         self.disconnected.lock().extract_if(|_, d| which(d)).map(|(_, d)| d).collect()
     }
 
-    /// What is known of a CREATE; nothing, and then it is under way from now on, until the guard says what it made.
-    pub fn create(self: &Arc<Self>, client: [u8; 16], create_guid: [u8; 16]) -> Result<Creating, Known> {
+    /// What is known of a CREATE; nothing, and then it is under way from now on, until the guard says what it made. Of one
+    /// that is told again nothing is known either once its open was used: that makes another open, as Windows does.
+    pub fn create(
+        self: &Arc<Self>,
+        client: [u8; 16],
+        create_guid: [u8; 16],
+        replayed: bool,
+    ) -> Result<Creating, Known> {
         let name = (client, create_guid);
         let mut creations = self.creations.lock();
         match creations.get(&name) {
             Some(Creation::Pending) => return Err(Known::Pending),
             Some(Creation::Done(open)) => {
-                if let Some(open) = open.upgrade().filter(|open| !open.is_closed()) {
+                let used = |open: &Open| !open.replayable.load(Relaxed);
+                let open = open.upgrade().filter(|open| !(open.is_closed() || replayed && used(open)));
+                if let Some(open) = open {
                     return Err(Known::Open(open));
                 }
             }
@@ -164,9 +176,42 @@ impl Durables {
         self.creations.lock().insert((client, create_guid), Creation::Done(Arc::downgrade(open)));
     }
 
-    /// The open of that CREATE is closed.
-    pub fn forget(&self, client: [u8; 16], create_guid: [u8; 16]) {
-        self.creations.lock().remove(&(client, create_guid));
+    /// Where the deletion of `file`, owed by an open that had no connection, is under way: resolves when it is over.
+    pub fn gone(&self, file: FileId) -> Option<oneshot::Receiver<()>> {
+        let (sender, receiver) = oneshot::channel();
+        self.going.lock().get_mut(&file)?.push(sender);
+        Some(receiver)
+    }
+
+    fn going(self: &Arc<Self>, file: FileId) -> Going {
+        self.going.lock().entry(file).or_default();
+        Going { durables: Arc::clone(self), file }
+    }
+
+    /// The open `persistent` of that CREATE is closed.
+    pub fn forget(&self, client: [u8; 16], create_guid: [u8; 16], persistent: u64) {
+        let mut creations = self.creations.lock();
+        let name = (client, create_guid);
+        let is_it = match creations.get(&name) {
+            Some(Creation::Done(open)) => open.upgrade().is_none_or(|open| open.handle.persistent == persistent),
+            _ => false,
+        };
+        if is_it {
+            creations.remove(&name);
+        }
+    }
+}
+
+/// A file that may be about to go; settled when dropped.
+struct Going {
+    durables: Arc<Durables>,
+    file: FileId,
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        // Whoever waits is woken by the senders' end.
+        self.durables.going.lock().remove(&self.file);
     }
 }
 
@@ -241,6 +286,8 @@ impl Server {
 
     /// Closes an open that has no connection.
     pub(crate) fn close_disconnected(&self, disconnected: Disconnected) {
+        // Before the claim ends: who waits for it is to find that the file is going.
+        let going = disconnected.file().map(|file| self.durables.going(file.base().id()));
         let Disconnected { open, executor, .. } = disconnected;
         if let Some(owed) = close::release(self, &open) {
             executor.run(Box::new(move || {
@@ -248,6 +295,7 @@ impl Server {
                 if let Err(error) = owed.run() {
                     tracing::debug!(%error, "delete on close failed");
                 }
+                drop(going);
             }));
         }
     }
@@ -269,10 +317,10 @@ mod tests {
     #[test]
     fn a_create_under_way_is_known_until_it_is_over() {
         let durables = Arc::new(Durables::default());
-        let creating = durables.create([1; 16], [2; 16]).ok().unwrap();
-        assert!(matches!(durables.create([1; 16], [2; 16]), Err(Known::Pending)));
-        assert!(durables.create([1; 16], [3; 16]).is_ok());
+        let creating = durables.create([1; 16], [2; 16], false).ok().unwrap();
+        assert!(matches!(durables.create([1; 16], [2; 16], false), Err(Known::Pending)));
+        assert!(durables.create([1; 16], [3; 16], false).is_ok());
         drop(creating);
-        assert!(durables.create([1; 16], [2; 16]).is_ok());
+        assert!(durables.create([1; 16], [2; 16], false).is_ok());
     }
 }

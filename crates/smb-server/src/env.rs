@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use smb_wire::fscc::FileTime;
+use smb_wire::smb2::NetworkInterface;
 use vfs::{BufPool, Executor, PipePool, Timestamp};
 
 /// Time, as the server sees it.
@@ -24,6 +25,8 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Fills its argument with bytes nobody can guess.
     pub random: Random,
+    /// Where the server can be reached. May wait.
+    pub interfaces: Arc<dyn Fn() -> Vec<NetworkInterface> + Send + Sync>,
 }
 
 impl Env {

@@ -13,6 +13,7 @@ use vfs::FileId;
 
 use crate::grants::{level_of, wire_state};
 use crate::session::Session;
+use crate::waiting::Ended;
 
 /// Something a holder of a caching grant must be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub struct Letter {
 /// The letters of one connection.
 #[derive(Default)]
 pub struct Mailbox {
-    /// Whether there is any letter: all that a busy connection looks at.
+    /// Whether there is anything: all that a busy connection looks at.
     filled: AtomicBool,
     inner: Mutex<Inner>,
 }
@@ -56,6 +57,7 @@ pub struct Mailbox {
 #[derive(Default)]
 struct Inner {
     letters: Vec<Letter>,
+    ended: Vec<Ended>,
     waker: Option<Waker>,
     closed: bool,
 }
@@ -78,6 +80,32 @@ impl Mailbox {
         Ok(())
     }
 
+    /// Says that what requests of the connection may wait on is over, and wakes it.
+    pub fn interrupt(&self, ended: Ended) {
+        let waker = {
+            let mut inner = self.inner.lock();
+            if inner.closed {
+                return;
+            }
+            inner.ended.push(ended);
+            self.filled.store(true, Ordering::Release);
+            inner.waker.clone()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Takes out what is over; the letters stay. One load while there is nothing.
+    pub fn take_ended(&self) -> Vec<Ended> {
+        if !self.filled.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut inner = self.inner.lock();
+        self.filled.store(!inner.letters.is_empty(), Ordering::Release);
+        std::mem::take(&mut inner.ended)
+    }
+
     /// Whom to wake from now on.
     pub fn listen(&self, waker: &Waker) {
         self.inner.lock().waker = Some(waker.clone());
@@ -89,7 +117,7 @@ impl Mailbox {
             return Vec::new();
         }
         let mut inner = self.inner.lock();
-        self.filled.store(false, Ordering::Release);
+        self.filled.store(!inner.ended.is_empty(), Ordering::Release);
         std::mem::take(&mut inner.letters)
     }
 

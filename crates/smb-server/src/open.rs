@@ -15,6 +15,7 @@ use crate::Share;
 use crate::durable::Durability;
 use crate::notify::{Event, Watch};
 use crate::router::Enrolled;
+use crate::sequence::Sequence;
 use crate::stream::StreamNode;
 use crate::tree::Tree;
 
@@ -28,6 +29,10 @@ pub struct Open {
     pub granted: AccessMask,
     /// What it is an open of.
     pub object: Object,
+    /// Its channel sequence.
+    pub sequence: Sequence,
+    /// Nothing was done with it yet: the CREATE that made it may be told again (Open.IsReplayEligible).
+    pub replayable: AtomicBool,
 }
 
 /// What can be opened.

@@ -184,8 +184,7 @@ impl Router {
         match self.way(notice, owner) {
             Way::Nowhere => {}
             Way::Post(address, epoch) => {
-                let Address { mailbox, session, handle, seal } = address;
-                if let Err(letter) = mailbox.post(Letter { notice, handle, session, seal, epoch }) {
+                if let Err(letter) = post(address, notice, epoch) {
                     self.undeliverable(letter.notice, vec![owner]);
                 }
             }
@@ -232,6 +231,25 @@ impl Router {
             server.purge_durable(id);
         }
     }
+}
+
+/// Leaves a notice where the open was made; when that connection is over, with any other of its session (MS-SMB2
+/// 3.3.4.6, 3.3.4.7).
+fn post(address: Address, notice: Notice, epoch: bool) -> Result<(), Letter> {
+    let Address { mailbox, session, handle, seal } = address;
+    let others = session.clone();
+    let mut letter = Letter { notice, handle, session, seal, epoch };
+    match mailbox.post(letter) {
+        Ok(()) => return Ok(()),
+        Err(back) => letter = back,
+    }
+    for other in others.upgrade().map(|s| s.channels()).unwrap_or_default() {
+        match other.post(letter) {
+            Ok(()) => return Ok(()),
+            Err(back) => letter = back,
+        }
+    }
+    Err(letter)
 }
 
 impl EffectSink for Router {

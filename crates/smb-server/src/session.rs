@@ -4,12 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-use smb_wire::crypto::{SealingKey, SigningKey};
+use smb_wire::NtStatus;
+use smb_wire::crypto::{Cipher, SealingKey, SigningAlgorithm, SigningKey};
+use smb_wire::smb2::Dialect;
 use vfs::Cred;
 
+use crate::mailbox::Mailbox;
 use crate::open::Open;
 use crate::slab::Slab;
 use crate::tree::Tree;
+use crate::waiting::Ended;
+
+/// Connections one session can be used on (MS-SMB2 3.3.5.5: the number is the server's; Windows has as many).
+const MAX_CHANNELS: usize = 32;
 
 /// Who logged in.
 #[derive(Debug, Clone)]
@@ -32,12 +39,27 @@ pub struct Seals {
     pub to_client: SealingKey,
 }
 
+/// What a session was made with: another channel must have negotiated the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// The dialect.
+    pub dialect: Dialect,
+    /// The cipher.
+    pub cipher: Option<Cipher>,
+    /// How messages are signed.
+    pub algorithm: SigningAlgorithm,
+}
+
 /// One login.
 pub struct Session {
     /// Its id.
     pub id: u64,
     /// Who.
     pub user: Mutex<Arc<User>>,
+    /// What was negotiated on the connection it was made on.
+    pub terms: Terms,
+    /// The key of that connection, with which another one asks to be bound (Session.SigningKey).
+    pub signing: Option<Arc<SigningKey>>,
     /// Whether requests must be signed.
     pub signing_required: bool,
     /// Whether every message is to be encrypted.
@@ -52,14 +74,37 @@ pub struct Session {
     pub trees: Mutex<Slab<Arc<Tree>>>,
     /// Opens.
     pub opens: Mutex<Slab<Arc<Open>>>,
+    /// The connections it is used on.
+    channels: Mutex<Vec<Arc<Mailbox>>>,
+}
+
+/// What a session is from its first moment on.
+pub struct Login {
+    /// Its id.
+    pub id: u64,
+    /// Who.
+    pub user: User,
+    /// What was negotiated.
+    pub terms: Terms,
+    /// The signing key.
+    pub signing: Option<Arc<SigningKey>>,
+    /// Whether requests must be signed.
+    pub signing_required: bool,
+    /// Whether every message is to be encrypted.
+    pub encrypt: bool,
+    /// The keys of encryption.
+    pub seals: Option<Seals>,
 }
 
 impl Session {
-    /// A session just logged in.
-    pub fn new(id: u64, user: User, signing_required: bool, encrypt: bool, seals: Option<Seals>) -> Self {
+    /// A session just logged in, used on no connection yet.
+    pub fn new(login: Login) -> Self {
+        let Login { id, user, terms, signing, signing_required, encrypt, seals } = login;
         Self {
             id,
             user: Mutex::new(Arc::new(user)),
+            terms,
+            signing,
             signing_required,
             encrypt,
             seals,
@@ -67,6 +112,39 @@ impl Session {
             ended: AtomicBool::new(false),
             trees: Mutex::default(),
             opens: Mutex::default(),
+            channels: Mutex::default(),
+        }
+    }
+
+    /// It is used on the connection of `mailbox` from now on.
+    pub fn join(&self, mailbox: &Arc<Mailbox>) -> Result<(), NtStatus> {
+        let mut channels = self.channels.lock();
+        if self.ended.load(Relaxed) {
+            return Err(NtStatus::USER_SESSION_DELETED);
+        }
+        if channels.len() >= MAX_CHANNELS {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        channels.push(Arc::clone(mailbox));
+        Ok(())
+    }
+
+    /// The connection of `mailbox` is over; whether it was the last (MS-SMB2 3.3.7.1).
+    pub fn part(&self, mailbox: &Arc<Mailbox>) -> bool {
+        let mut channels = self.channels.lock();
+        channels.retain(|channel| !Arc::ptr_eq(channel, mailbox));
+        channels.is_empty()
+    }
+
+    /// The connections it is used on.
+    pub fn channels(&self) -> Vec<Arc<Mailbox>> {
+        self.channels.lock().clone()
+    }
+
+    /// Tells the requests that wait on other connections than `here` that what they wait on is over.
+    pub fn tell_channels(&self, here: &Arc<Mailbox>, ended: Ended) {
+        for channel in self.channels.lock().iter().filter(|channel| !Arc::ptr_eq(channel, here)) {
+            channel.interrupt(ended);
         }
     }
 

@@ -64,7 +64,7 @@ pub fn check_signatures(conn: &Inner, frame: &mut [u8]) -> Vec<Signature> {
         if !header.flags.contains(Flags::SIGNED) {
             return Signature::Absent;
         }
-        match (conn.channel(session_id).and_then(|c| c.signing), frame.get_mut(range)) {
+        match (conn.verifier(session_id), frame.get_mut(range)) {
             (Some(key), Some(message)) => {
                 if key.verify(message) {
                     Signature::Good

@@ -9,6 +9,7 @@ use smb_wire::smb2::{FileHandle, Flags, Header};
 use crate::connection::Inner;
 use crate::dispatch::Request;
 use crate::reply::ReplyWriter;
+use crate::session::Session;
 
 /// Why a wait ends before what was waited for happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,17 @@ pub enum Interrupt {
     Close,
     /// The tree connect or the session ended.
     End,
+}
+
+/// What requests wait on, and is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// This open of the session is closed.
+    Open(u64, FileHandle),
+    /// This tree connect of the session ended.
+    Tree(u64, u32),
+    /// The session ended.
+    Session(u64),
 }
 
 /// A waiting request, as its connection keeps it.
@@ -65,19 +77,17 @@ impl WaitingList {
         });
     }
 
-    /// The open was closed: what waits on it ends.
-    pub fn closed(&mut self, session_id: u64, handle: FileHandle) {
-        self.end(Interrupt::Close, |w| w.session_id == session_id && w.handle == Some(handle));
-    }
-
-    /// The tree connect ended.
-    pub fn tree_ended(&mut self, session_id: u64, tree_id: u32) {
-        self.end(Interrupt::End, |w| w.session_id == session_id && w.tree_id == tree_id);
-    }
-
-    /// The session ended.
-    pub fn session_ended(&mut self, session_id: u64) {
-        self.end(Interrupt::End, |w| w.session_id == session_id);
+    /// What waits on what is over ends.
+    pub fn ended(&mut self, what: Ended) {
+        match what {
+            Ended::Open(session, handle) => {
+                self.end(Interrupt::Close, |w| w.session_id == session && w.handle == Some(handle));
+            }
+            Ended::Tree(session, tree) => {
+                self.end(Interrupt::End, |w| w.session_id == session && w.tree_id == tree);
+            }
+            Ended::Session(session) => self.end(Interrupt::End, |w| w.session_id == session),
+        }
     }
 
     /// The request with that AsyncId is answered.
@@ -173,8 +183,9 @@ impl Request<'_> {
 }
 
 impl Inner {
-    /// Ends what waits on an open that is being closed.
-    pub(crate) fn interrupt_open(&self, session_id: u64, handle: FileHandle) {
-        self.state.borrow_mut().waiting.closed(session_id, handle);
+    /// Ends what waits, on any connection of the session, on what is over.
+    pub(crate) fn interrupt(&self, session: &Session, ended: Ended) {
+        self.state.borrow_mut().waiting.ended(ended);
+        session.tell_channels(&self.mailbox, ended);
     }
 }

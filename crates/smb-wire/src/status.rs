@@ -307,6 +307,7 @@ statuses! {
     NETWORK_SESSION_EXPIRED = 0xc000_035c, "The session's authentication ran out; authenticate again.";
     DOWNGRADE_DETECTED = 0xc000_0388, "Someone weakened the negotiation.";
     COMPRESSION_DISABLED = 0xc000_0426, "Compression is switched off.";
+    REQUEST_OUT_OF_SEQUENCE = 0xc000_042a, "The request came out of order.";
     ENCOUNTERED_WRITE_IN_PROGRESS = 0xc000_0433, "A write is in progress.";
     NO_RANGES_PROCESSED = 0xc000_0460, "No range was processed.";
     DEVICE_FEATURE_NOT_SUPPORTED = 0xc000_0463, "The device lacks the feature.";

@@ -19,6 +19,7 @@ use crate::open::{FileOpen, Object, Open, name_filter};
 use crate::reply::ReplyWriter;
 use crate::server::Server;
 use crate::stream::StreamNode;
+use crate::waiting::Ended;
 
 /// By which open, and as whom, a file is to be deleted.
 pub struct DeleteBy {
@@ -110,7 +111,7 @@ pub fn release(server: &Server, open: &Open) -> Option<Owed> {
         route.leave();
     }
     if let Some(guid) = file.durability.lock().create_guid() {
-        server.durables.forget(file.client, guid);
+        server.durables.forget(file.client, guid, open.handle.persistent);
     }
     let Some(stream) = &file.stream else { return own };
     let base = owed(&stream.base_claim, DeleteBy::base(file));
@@ -131,7 +132,7 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
     let close = CloseRequest::decode(&request.message)?;
     let open = request.open(close.handle)?;
     let session = Arc::clone(request.session()?);
-    request.conn.interrupt_open(session.id, open.handle);
+    request.conn.interrupt(&session, Ended::Open(session.id, open.handle));
     let removed = session.opens.lock().remove(open.handle.volatile);
     let open = removed.ok_or(NtStatus::FILE_CLOSED)?;
     let mut response = CloseResponse::default();

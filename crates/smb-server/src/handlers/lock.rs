@@ -22,7 +22,7 @@ pub(crate) async fn lock(request: &mut Request<'_>, out: &mut ReplyWriter) -> Ou
     if file.is_directory() {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
-    let numbered = Numbered::of(file, asked.sequence);
+    let numbered = Numbered::of(file, asked.sequence, request.conn.has_channels());
     if numbered.as_ref().is_some_and(|n| n.is_done(file)) {
         put_four(out);
         return Ok(NtStatus::SUCCESS);

@@ -1,5 +1,6 @@
 //! One file for each command or family: a handler takes a request and appends its response's body.
 
+pub mod bind;
 pub mod change_notify;
 pub mod close;
 pub mod create;

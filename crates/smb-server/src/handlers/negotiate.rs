@@ -15,6 +15,7 @@ use crate::connection::Inner;
 use crate::dispatch::Request;
 use crate::failure::Outcome;
 use crate::reply::{ReplyWriter, Then};
+use crate::session::Terms;
 
 /// The largest transfer of 2.0.2, whose requests are all charged one credit.
 const SMALL_TRANSFER_BYTES: u32 = 64 << 10;
@@ -54,6 +55,11 @@ impl Negotiated {
     /// Whether requests may be charged more than one credit.
     pub fn supports_multi_credit(&self) -> bool {
         self.dialect >= Dialect::V2_1
+    }
+
+    /// What a session made here has, and another channel of it must have.
+    pub fn terms(&self) -> Terms {
+        Terms { dialect: self.dialect, cipher: self.cipher, algorithm: self.signing }
     }
 
     /// The largest transfer of any kind.
@@ -178,8 +184,9 @@ fn agree(config: &Config, asked: &NegotiateRequest, dialect: Dialect) -> Negotia
     capabilities.set(Capabilities::LARGE_MTU, !small);
     capabilities.set(Capabilities::LEASING, !small);
     // Only to who has it too: there are clients that stumble over a capability they did not name.
-    let both_lease_directories = dialect.is_3() && asked.capabilities.contains(Capabilities::DIRECTORY_LEASING);
-    capabilities.set(Capabilities::DIRECTORY_LEASING, both_lease_directories);
+    for mutual in [Capabilities::DIRECTORY_LEASING, Capabilities::MULTI_CHANNEL] {
+        capabilities.set(mutual, dialect.is_3() && asked.capabilities.contains(mutual));
+    }
     let by_flag = matches!(dialect, Dialect::V3_0 | Dialect::V3_0_2);
     capabilities.set(Capabilities::ENCRYPTION, by_flag && cipher.is_some());
     let mut security_mode = SecurityMode::SIGNING_ENABLED;

@@ -45,11 +45,12 @@ pub(crate) struct Numbered {
 }
 
 impl Numbered {
-    /// LockSequenceIndex and LockSequenceNumber of `sequence`, where `file` is an open that remembers them.
-    pub fn of(file: &FileOpen, sequence: u32) -> Option<Self> {
+    /// LockSequenceIndex and LockSequenceNumber of `sequence`, where `file` is an open that remembers them, or its client
+    /// may lose a channel and tell them again.
+    pub fn of(file: &FileOpen, sequence: u32, has_channels: bool) -> Option<Self> {
         let (index, number) = (sequence >> 4, (sequence & 0xf) as u8);
         let durability = *file.durability.lock();
-        let remembers = durability.resilient || durability.version.is_some();
+        let remembers = has_channels || durability.resilient || durability.version.is_some();
         (remembers && (1..=LOCK_SEQUENCES).contains(&index)).then(|| Self { index: index as usize - 1, number })
     }
 

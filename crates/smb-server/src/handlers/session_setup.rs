@@ -16,11 +16,12 @@ use crate::config::Encryption;
 use crate::connection::Inner;
 use crate::dispatch::Request;
 use crate::failure::Outcome;
-use crate::handlers::close;
 use crate::handlers::negotiate::Negotiated;
+use crate::handlers::{bind, close};
 use crate::open::Open;
 use crate::reply::{ReplyWriter, Then};
-use crate::session::{Channel, Seals, Session, User};
+use crate::session::{self, Channel, Seals, Session, User};
+use crate::waiting::Ended;
 use crate::{PathCounters, server::Server};
 
 /// The identity used where the process serves everything as itself or the system has no such user: `nobody`.
@@ -31,8 +32,17 @@ pub struct Login {
     acceptor: Acceptor,
     /// The preauthentication hash so far.
     pub preauth: PreauthHash,
+    purpose: Purpose,
+}
+
+/// What a login is for.
+enum Purpose {
+    /// A session is made.
+    New,
     /// An existing session logs in again.
-    renews: bool,
+    Renew,
+    /// The connection becomes a channel of a session.
+    Bind(Arc<Session>),
 }
 
 /// SESSION_SETUP.
@@ -40,15 +50,9 @@ pub(crate) fn session_setup(request: &mut Request<'_>, out: &mut ReplyWriter) ->
     let message = request.message.clone();
     let setup = SessionSetupRequest::decode(&message)?;
     let negotiated = request.conn.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
-    if setup.binding {
-        // Several channels are not offered: the capability is absent from NEGOTIATE (3.3.5.5).
-        let status =
-            if negotiated.dialect.is_3() { NtStatus::REQUEST_NOT_ACCEPTED } else { NtStatus::INVALID_PARAMETER };
-        return Err(status.into());
-    }
-    let mut login = begin_or_continue(request)?;
+    let mut login = begin_or_continue(request, &negotiated, setup.binding)?;
     login.preauth.update(&message);
-    let (id, renews) = (request.header.session_id, login.renews);
+    let (id, renews) = (request.header.session_id, matches!(login.purpose, Purpose::Renew));
     out_session_id(request, out);
     let users = request.conn.server.users.load_full();
     match login.acceptor.step(setup.security_buffer, &**users) {
@@ -70,7 +74,6 @@ pub(crate) fn session_setup(request: &mut Request<'_>, out: &mut ReplyWriter) ->
             PathCounters::bump(&request.conn.shard.counters.failed_logins, 1);
             if renews && let Some(channel) = request.channel.clone() {
                 // Who cannot log in again has lost the session (3.3.5.5.3).
-                request.conn.state.borrow_mut().channels.remove(&id);
                 end_session(request.conn, &channel.session);
             }
             tracing::info!(peer = %request.conn.peer, "login refused");
@@ -84,19 +87,25 @@ pub(crate) fn session_setup(request: &mut Request<'_>, out: &mut ReplyWriter) ->
 }
 
 /// Finds the login the request goes on with, or begins one (3.3.5.5, steps 3 and 4).
-fn begin_or_continue(request: &mut Request<'_>) -> Result<Login, NtStatus> {
+fn begin_or_continue(request: &mut Request<'_>, negotiated: &Negotiated, binding: bool) -> Result<Login, NtStatus> {
     let conn = request.conn;
     let config = conn.server.config.load();
     let id = request.header.session_id;
+    let bound = if binding { Some(bind::check(request, negotiated)?) } else { None };
     let mut state = conn.state.borrow_mut();
     if id != 0
         && let Some(login) = state.logins.remove(&id)
     {
-        return Ok(login);
+        return match &login.purpose {
+            // All of a binding is under the session's signature (3.3.5.5).
+            Purpose::Bind(_) if !binding => Err(NtStatus::INVALID_PARAMETER),
+            _ => Ok(login),
+        };
     }
-    let renews = match id {
-        0 => false,
-        _ if request.channel.is_some() => true,
+    let purpose = match (id, bound) {
+        (_, Some(session)) => Purpose::Bind(session),
+        (0, None) => Purpose::New,
+        _ if request.channel.is_some() => Purpose::Renew,
         _ => return Err(NtStatus::USER_SESSION_DELETED),
     };
     // Sessions that have ended, here or by another connection, count no more.
@@ -104,12 +113,12 @@ fn begin_or_continue(request: &mut Request<'_>) -> Result<Login, NtStatus> {
     if state.logins.len() + state.channels.len() >= config.max_sessions {
         return Err(NtStatus::INSUFFICIENT_RESOURCES);
     }
-    if !renews {
+    if matches!(purpose, Purpose::New) {
         request.header.session_id = conn.server.new_session_id();
     }
     let env = &conn.server.env;
     let acceptor = Acceptor::new(&config.ntlm, env.random_bytes(), env.filetime());
-    Ok(Login { acceptor, preauth: state.preauth, renews })
+    Ok(Login { acceptor, preauth: state.preauth, purpose })
 }
 
 /// The response's header names the session, which may just have been made.
@@ -133,11 +142,19 @@ fn establish(
     let mut flags = SessionFlags::empty();
     flags.set(SessionFlags::GUEST, user.guest);
     flags.set(SessionFlags::NULL, user.anonymous);
-    if login.renews {
-        let channel = request.channel.as_ref().ok_or(NtStatus::USER_SESSION_DELETED)?;
-        *channel.session.user.lock() = Arc::new(user);
-        flags.set(SessionFlags::ENCRYPT_DATA, channel.session.encrypt);
-        return Ok(flags);
+    match &login.purpose {
+        Purpose::Renew => {
+            let channel = request.channel.as_ref().ok_or(NtStatus::USER_SESSION_DELETED)?;
+            *channel.session.user.lock() = Arc::new(user);
+            flags.set(SessionFlags::ENCRYPT_DATA, channel.session.encrypt);
+            return Ok(flags);
+        }
+        Purpose::Bind(session) => {
+            bind::join(request, negotiated, session, &user, signing_key(negotiated, &login.preauth, key))?;
+            flags.set(SessionFlags::ENCRYPT_DATA, session.encrypt);
+            return Ok(flags);
+        }
+        Purpose::New => {}
     }
     let channel = make_channel(request, negotiated, setup, &login, user, key)?;
     flags.set(SessionFlags::ENCRYPT_DATA, channel.session.encrypt);
@@ -153,6 +170,7 @@ fn establish(
         encryption = %if channel.session.encrypt { "required" } else if channel.session.seals.is_some() { "offered" } else { "none" },
         "session"
     );
+    channel.session.join(&conn.mailbox)?;
     conn.server.add_session(Arc::clone(&channel.session));
     conn.state.borrow_mut().channels.insert(channel.session.id, channel.clone());
     request.channel = Some(channel);
@@ -176,13 +194,9 @@ fn make_channel(
     key: &SessionKey,
 ) -> Result<Channel, NtStatus> {
     let config = request.conn.server.config.load();
-    let derivation = match negotiated.dialect {
-        Dialect::V2_0_2 | Dialect::V2_1 => Derivation::Smb2,
-        Dialect::V3_0 | Dialect::V3_0_2 => Derivation::Smb30,
-        Dialect::V3_1_1 => Derivation::Smb311(&login.preauth),
-    };
     let keyless = user.guest || user.anonymous;
     let cipher = negotiated.cipher.filter(|_| !keyless);
+    let derivation = derivation(negotiated.dialect, &login.preauth);
     let keys = SessionKeys::derive(derivation, &key.first_16(), key.full(), cipher);
     let seals = match (cipher, &keys.client_to_server, &keys.server_to_client) {
         (Some(cipher), Some(inward), Some(outward)) => Some(Seals {
@@ -200,9 +214,31 @@ fn make_channel(
     if wants_signing && keyless && config.signing_required {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    let session = Session::new(request.header.session_id, user, wants_signing && !keyless, encrypt, seals);
     let signing = (!keyless).then(|| Arc::new(SigningKey::new(negotiated.signing, &keys.signing)));
+    let session = Session::new(session::Login {
+        id: request.header.session_id,
+        user,
+        terms: negotiated.terms(),
+        signing: signing.clone(),
+        signing_required: wants_signing && !keyless,
+        encrypt,
+        seals,
+    });
     Ok(Channel { session: Arc::new(session), signing })
+}
+
+fn derivation(dialect: Dialect, preauth: &PreauthHash) -> Derivation<'_> {
+    match dialect {
+        Dialect::V2_0_2 | Dialect::V2_1 => Derivation::Smb2,
+        Dialect::V3_0 | Dialect::V3_0_2 => Derivation::Smb30,
+        Dialect::V3_1_1 => Derivation::Smb311(preauth),
+    }
+}
+
+/// The key of a further channel (Channel.SigningKey, 3.3.5.5.3).
+fn signing_key(negotiated: &Negotiated, preauth: &PreauthHash, key: &SessionKey) -> SigningKey {
+    let keys = SessionKeys::derive(derivation(negotiated.dialect, preauth), &key.first_16(), key.full(), None);
+    SigningKey::new(negotiated.signing, &keys.signing)
 }
 
 fn identify(server: &Server, who: Authenticated) -> User {
@@ -228,8 +264,8 @@ pub(crate) fn end_session(conn: &Inner, session: &Arc<Session>) {
         return;
     }
     conn.server.remove_session(session.id);
-    conn.state.borrow_mut().waiting.session_ended(session.id);
     let opens = conn.server.keep_durable(session.end(), &session.user().name, &conn.shard.executor);
+    conn.interrupt(session, Ended::Session(session.id));
     close_all(&*conn.shard.executor, &conn.server, opens);
 }
 

@@ -13,6 +13,7 @@ use crate::failure::Outcome;
 use crate::reply::ReplyWriter;
 use crate::session::{Session, User};
 use crate::tree::{Target, Tree};
+use crate::waiting::Ended;
 use crate::{Config, Share};
 
 /// What a user who may only read can do at most: list, read, traverse, and look at attributes and security.
@@ -56,7 +57,7 @@ pub(crate) fn tree_disconnect(request: &mut Request<'_>, out: &mut ReplyWriter) 
     let id = request.tree()?.id;
     let session = Arc::clone(request.session()?);
     session.trees.lock().remove_where(|t| t.id == id);
-    request.conn.state.borrow_mut().waiting.tree_ended(session.id, id);
+    request.conn.interrupt(&session, Ended::Tree(session.id, id));
     let opens = session.opens.lock().remove_where(|o| o.tree.id == id);
     super::session_setup::close_all(&*request.conn.shard.executor, &request.conn.server, opens);
     put_four(out);

@@ -4,6 +4,7 @@
 mod util;
 
 mod beside;
+mod channels;
 mod compound;
 mod faults;
 mod files;

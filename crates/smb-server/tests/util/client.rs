@@ -91,7 +91,9 @@ pub struct Client {
     /// Credits in hand.
     pub credits: u64,
     pub woken: Arc<CountingWaker>,
-    pub signing_key: Option<SigningKey>,
+    pub signing_key: Option<Arc<SigningKey>>,
+    /// Its connection is to become a channel of another client's session.
+    pub binds: bool,
     seals: Option<(SealingKey, SealingKey)>,
     pub pool: BufPool,
     manual: Option<Arc<ManualExecutor>>,
@@ -124,6 +126,7 @@ impl Client {
             credits: 1,
             woken: Arc::default(),
             signing_key: None,
+            binds: false,
             seals: None,
             pool,
             manual,
@@ -188,6 +191,7 @@ impl Client {
             header.credit_charge = if self.dialect.is_some_and(|d| d > Dialect::V2_0_2) { message.charge } else { 0 };
             header.credits = message.credits;
             header.flags = message.flags;
+            header.status = message.channel_sequence.into();
             header.session_id = message.session_id.unwrap_or(self.session_id);
             header.tree_id = message.tree_id.unwrap_or(self.tree_id);
             let sign = message.sign.unwrap_or(self.sign && !self.seal) && self.signing_key.is_some();
@@ -366,13 +370,25 @@ impl Client {
     /// One SESSION_SETUP with this token.
     pub fn setup_message(&self, token: &[u8]) -> Message {
         let request = SessionSetupRequest {
-            binding: false,
+            binding: self.binds,
             security_mode: self.profile.security_mode,
             capabilities: Capabilities::empty(),
             previous_session_id: self.profile.previous_session_id,
             security_buffer: token,
         };
-        Message::of(Command::SessionSetup, |out| request.put(out))
+        let mut message = Message::of(Command::SessionSetup, |out| request.put(out));
+        message.sign = self.binds.then_some(true);
+        message
+    }
+
+    /// Makes the connection a channel of the session of `other`, or says why not.
+    pub fn try_bind(&mut self, other: &Client) -> Result<Response, NtStatus> {
+        (self.session_id, self.tree_id) = (other.session_id, other.tree_id);
+        self.signing_key = other.signing_key.clone();
+        self.binds = true;
+        let answer = self.try_login();
+        self.binds = false;
+        answer
     }
 
     /// The first token of a login, for tests that send it themselves.
@@ -395,7 +411,7 @@ impl Client {
             let header = Header::decode(&raw[4..]).unwrap();
             assert_eq!(header.message_id, ids[0]);
             let status = NtStatus(header.status);
-            if status == NtStatus::SUCCESS && self.signing_key.is_none() {
+            if status == NtStatus::SUCCESS && (self.binds || self.signing_key.is_none()) {
                 self.session_id = header.session_id;
                 self.derive(&initiator);
             }
@@ -438,7 +454,10 @@ impl Client {
         };
         let cipher = self.cipher();
         let keys = SessionKeys::derive(derivation, &key.first_16(), key.full(), cipher);
-        self.signing_key = Some(SigningKey::new(self.signing_algorithm(), &keys.signing));
+        self.signing_key = Some(Arc::new(SigningKey::new(self.signing_algorithm(), &keys.signing)));
+        if self.binds {
+            return;
+        }
         if let (Some(cipher), Some(out), Some(back)) = (cipher, &keys.client_to_server, &keys.server_to_client) {
             let key = |bytes: &[u8]| SealingKey::new(cipher, bytes).unwrap();
             self.seals = Some((key(out.as_ref()), key(back.as_ref())));

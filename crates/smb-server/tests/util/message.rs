@@ -22,6 +22,7 @@ pub struct Message {
     pub tree_id: Option<u32>,
     /// Signed, or not, whatever the client does by itself.
     pub sign: Option<bool>,
+    pub channel_sequence: u16,
 }
 
 impl Message {
@@ -36,6 +37,7 @@ impl Message {
             session_id: None,
             tree_id: None,
             sign: None,
+            channel_sequence: 0,
         }
     }
 

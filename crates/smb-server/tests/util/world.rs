@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use auth::{AcceptorConfig, NtHash, UserLookup};
-use smb_server::{Clock, Config, Connection, Encryption, Env, PathCounters, Server, Shard, Share, ShareOptions};
+use smb_server::{
+    Clock, Config, Connection, Encryption, Env, NetworkInterface, PathCounters, Server, Shard, Share, ShareOptions,
+};
 use smb_wire::crypto::{Cipher, SigningAlgorithm};
 use smb_wire::smb2::Dialect;
 use vfs::memfs::{ManualClock, MemFs};
@@ -90,6 +92,10 @@ impl World {
             random: Arc::new(move |bytes| {
                 let mut rng = Rng::new(random.fetch_add(1, Relaxed));
                 bytes.fill_with(|| rng.next() as u8);
+            }),
+            interfaces: Arc::new(|| {
+                let address = std::net::IpAddr::from([192, 0, 2, 1]);
+                vec![NetworkInterface { index: 2, rss: true, bits_per_second: 1_000_000_000, address }]
             }),
         };
         let executor: Arc<dyn Executor> = match &manual {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use coherence::{AccessKinds, Change, GrantState, OpenClaim, OpenRequest, Opened, Outcome, Owner, ShareKinds};
+use coherence::{AccessKinds, Change, Denied, GrantState, OpenClaim, OpenRequest, Opened, Outcome, Owner, ShareKinds};
 use smb_wire::NtStatus;
 use smb_wire::fscc::AccessMask;
 use smb_wire::smb2::CreateOptions;
@@ -70,7 +70,16 @@ pub async fn admit(
             check_streams(request, &found)?;
         }
         let server = &request.conn.server;
-        match server.table.open(server.now(), &table_request(plan, &found, &wanted, persistent))? {
+        let opened = server.table.open(server.now(), &table_request(plan, &found, &wanted, persistent));
+        if matches!(opened, Err(Denied::DeletePending))
+            && let Some(gone) = server.durables.gone(found.node.id())
+        {
+            drop((route, base_claim));
+            // Either way it is over.
+            let _ = gone.await;
+            continue;
+        }
+        match opened? {
             Outcome::Done(opened) => {
                 if plan.options.contains(CreateOptions::DELETE_ON_CLOSE) && !found.created {
                     grants::ask(request, out, &opened.claim, Change::Delete).await?;
@@ -167,6 +176,9 @@ fn table_request(plan: &Plan, found: &Found, wanted: &Wanted, persistent: u64) -
     let mut asked = OpenRequest::new(found.node.id(), access_kinds(found.granted), plan.share);
     // With POSIX semantics the name goes with this open, whoever else has the file open.
     asked.delete_on_close = plan.options.contains(CreateOptions::DELETE_ON_CLOSE) && plan.posix.is_none();
+    asked.beyond_attributes = found.granted.intersects(
+        AccessMask::FILE_READ_EA | AccessMask::FILE_WRITE_EA | AccessMask::WRITE_DAC | AccessMask::WRITE_OWNER,
+    );
     asked.overwrite = plan.overwrites() && !found.created;
     asked.identity = wanted.identity();
     asked.grant = wanted.grant();

@@ -85,7 +85,7 @@ pub fn begin(
 ) -> Result<Result<Creating, Arc<Open>>, Failure> {
     let durables = &request.conn.server.durables;
     let replayed = request.header.flags.contains(Flags::REPLAY);
-    match durables.create(negotiated.client_guid, v2.create_guid) {
+    match durables.create(negotiated.client_guid, v2.create_guid, replayed) {
         Ok(creating) => Ok(Ok(creating)),
         Err(_) if !replayed => Err(NtStatus::DUPLICATE_OBJECTID.into()),
         Err(Known::Pending) => Err(NtStatus::FILE_NOT_AVAILABLE.into()),

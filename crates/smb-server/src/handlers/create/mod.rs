@@ -10,7 +10,7 @@ mod respond;
 mod rights;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
@@ -32,6 +32,7 @@ use crate::meta::store_dos;
 use crate::open::{FileOpen, Object, Open, StreamOpen};
 use crate::reply::ReplyWriter;
 use crate::router::Address;
+use crate::sequence::Sequence;
 use crate::session::Session;
 use crate::stream;
 use crate::tree::{Target, Tree};
@@ -191,11 +192,14 @@ fn enter(
     object: Object,
 ) -> Result<Arc<Open>, NtStatus> {
     let server = &request.conn.server;
+    // What a request for the dialects before 3.0 has there is reserved, and never looked at.
+    let at = request.header.status as u16;
     let mut made = None;
     let mut opens = session.opens.lock();
     let volatile = opens.insert_with(|volatile| {
         let handle = FileHandle { persistent, volatile };
-        let open = Arc::new(Open { handle, tree: Arc::clone(tree), granted, object });
+        let (tree, sequence, replayable) = (Arc::clone(tree), Sequence::new(at), AtomicBool::new(true));
+        let open = Arc::new(Open { handle, tree, granted, object, sequence, replayable });
         made = Some(Arc::clone(&open));
         open
     });

@@ -2,6 +2,7 @@
 //! served.
 
 mod copy;
+mod interfaces;
 mod negotiate;
 mod object_id;
 mod pipe;
@@ -46,7 +47,7 @@ pub(crate) async fn ioctl(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         }
         fsctl::LMR_REQUEST_RESILIENCY => super::resilient::request_resiliency(request, &asked, out),
         fsctl::DFS_GET_REFERRALS | fsctl::DFS_GET_REFERRALS_EX => Err(NtStatus::FS_DRIVER_REQUIRED.into()),
-        fsctl::QUERY_NETWORK_INTERFACE_INFO => Err(NtStatus::NOT_SUPPORTED.into()),
+        fsctl::QUERY_NETWORK_INTERFACE_INFO => interfaces::query(request, &asked, out).await,
         fsctl::SRV_REQUEST_RESUME_KEY => copy::resume_key(request, &asked, out),
         fsctl::SRV_COPYCHUNK | fsctl::SRV_COPYCHUNK_WRITE => copy::copy_chunks(request, &asked, out).await,
         fsctl::DUPLICATE_EXTENTS_TO_FILE => copy::duplicate_extents(request, &asked, out).await,
