@@ -156,7 +156,7 @@ fn what_ends_on_one_channel_ends_waits_on_the_others() {
 
     let dir = first.create("d", &how);
     let id = watch(&mut first, dir);
-    second.call(Message::of(Command::Logoff, |out| smb_wire::smb2::put_four(out))).ok();
+    second.call(Message::of(Command::Logoff, smb_wire::smb2::put_four)).ok();
     first.drive();
     assert_eq!(first.take(id).expect("an answer").status(), NtStatus::NOTIFY_CLEANUP);
     assert_eq!(first.try_create("x", &OpenAs::default()).unwrap_err(), NtStatus::USER_SESSION_DELETED);
