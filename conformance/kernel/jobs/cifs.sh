@@ -48,6 +48,7 @@ posix_works() { # MOUNT
   smoke "$d" || return 1
   (umask 027; : >"$d/made"; mkdir "$d/sub"); chmod 4751 "$d/sub"
   [ "$(stat -c %a "$d/made")" = 640 ] && [ "$(stat -c '%a %F' "$d/sub")" = "4751 directory" ] || fail "modes: $(stat -c %a "$d"/*)" || return 1
+  (umask 777; mkdir "$d/closed"); [ "$(stat -c %a "$d/closed")" = 0 ] || fail "a directory of mode 0" || return 1
   chmod 604 "$d/made"
   for name in 'a:b' 'c*?<>|"' 'back\slash' 'dot.' 'space ' UP up aux; do
     echo "$name" >"$d/$name" && [ "$(cat "$d/$name")" = "$name" ] || fail "the name $name" || return 1

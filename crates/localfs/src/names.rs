@@ -210,8 +210,12 @@ fn make_file(parent: BorrowedFd<'_>, name: Name<'_>, how: &OpenHow) -> VfsResult
 }
 
 fn make_directory(parent: BorrowedFd<'_>, name: Name<'_>, how: &OpenHow) -> VfsResult<OwnedFd> {
-    mkdirat(parent, name.as_bytes(), Mode::from_raw_mode(how.mode & 0o7777)).map_err(vfs_error)?;
-    let open = if how.access.contains(Access::READ) && how.mode & 0o400 != 0 { OFlags::RDONLY } else { OFlags::PATH };
+    // Its maker can list it until `exact_mode` says otherwise, as the maker of a file can read it: else it could not be
+    // opened here.
+    let listed = how.access.contains(Access::READ);
+    let mode = if listed { how.mode & 0o7777 | 0o400 } else { how.mode & 0o7777 };
+    mkdirat(parent, name.as_bytes(), Mode::from_raw_mode(mode)).map_err(vfs_error)?;
+    let open = if listed { OFlags::RDONLY } else { OFlags::PATH };
     open_entry(parent, name, open | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 

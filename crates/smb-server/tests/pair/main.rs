@@ -14,4 +14,5 @@ mod ioctl;
 mod login;
 mod model;
 mod notify;
+mod posix;
 mod protect;

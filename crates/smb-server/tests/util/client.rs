@@ -36,6 +36,8 @@ pub struct Profile {
     pub password: String,
     pub spnego: bool,
     pub previous_session_id: u64,
+    /// Offer POSIX extensions, by this list of tags.
+    pub posix: Vec<u8>,
 }
 
 impl Default for Profile {
@@ -49,6 +51,7 @@ impl Default for Profile {
             password: PASSWORD.into(),
             spnego: true,
             previous_session_id: 0,
+            posix: Vec::new(),
         }
     }
 }
@@ -331,6 +334,9 @@ impl Client {
         }
         if !self.profile.signing.is_empty() {
             contexts.push(NegotiateContext::Signing(self.profile.signing.iter().map(|a| a.to_wire()).collect()));
+        }
+        if !self.profile.posix.is_empty() {
+            contexts.push(NegotiateContext::Posix(self.profile.posix.clone()));
         }
         NegotiateRequest {
             security_mode: self.profile.security_mode,
