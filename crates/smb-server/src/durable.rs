@@ -160,7 +160,7 @@ impl Durables {
             Some(Creation::Pending) => return Err(Known::Pending),
             Some(Creation::Done(open)) => {
                 let used = |open: &Open| !open.replayable.load(Relaxed);
-                let open = open.upgrade().filter(|open| !open.is_closed() && !(replayed && used(open)));
+                let open = open.upgrade().filter(|open| !(open.is_closed() || replayed && used(open)));
                 if let Some(open) = open {
                     return Err(Known::Open(open));
                 }
