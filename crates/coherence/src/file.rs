@@ -244,7 +244,7 @@ impl OpenRequest {
     fn change(&self) -> Option<Change> {
         let write = self.access.contains(AccessKinds::WRITE);
         if self.access.is_empty() && !self.overwrite && !self.beyond_attributes {
-            return None;
+            return self.inspects.then_some(Change::Inspect);
         }
         if !self.momentary {
             let deny_read = !self.share.contains(ShareKinds::READ);

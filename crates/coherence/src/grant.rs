@@ -129,7 +129,7 @@ impl Tally {
     /// Whether any holder could mind `change`.
     fn concerned(&self, change: Change) -> bool {
         match change {
-            Change::Open { overwrite: false, .. } | Change::Read => self.write + self.delegations > 0,
+            Change::Open { overwrite: false, .. } | Change::Read | Change::Inspect => self.write + self.delegations > 0,
             Change::Rename | Change::Delete | Change::ShareConflict => self.handle + self.delegations > 0,
             Change::Attributes => self.delegations > 0,
             Change::Write | Change::Children | Change::Open { overwrite: true, .. } => self.any > 0,

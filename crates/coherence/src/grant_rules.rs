@@ -59,6 +59,8 @@ pub enum Change {
         /// The open truncates.
         overwrite: bool,
     },
+    /// Opening to look at the security descriptor and no more: oplocks mind, leases do not.
+    Inspect,
     /// Opening in a way the share modes forbid: whoever merely caches an open is asked to close it first.
     ShareConflict,
 }
@@ -86,6 +88,7 @@ pub(crate) fn lost(change: Change, holder: &HolderKey, state: Caching) -> Cachin
 /// A delegation is recalled whole or not at all.
 fn lost_by_delegation(change: Change, state: Caching) -> Caching {
     let conflicts = match change {
+        Change::Inspect => false,
         Change::Read => state.contains(Caching::WRITE),
         Change::Open { write, deny_read, overwrite } => {
             write || deny_read || overwrite || state.contains(Caching::WRITE)
@@ -100,14 +103,14 @@ fn lost_by_lease(change: Change) -> Caching {
         Change::Read | Change::Open { overwrite: false, .. } => Caching::WRITE,
         Change::Write | Change::Children | Change::Open { overwrite: true, .. } => Caching::all(),
         Change::Rename | Change::Delete | Change::ShareConflict => Caching::HANDLE,
-        Change::Attributes => Caching::empty(),
+        Change::Attributes | Change::Inspect => Caching::empty(),
     }
 }
 
 /// Batch falls to level II or none, never to exclusive.
 fn lost_by_oplock(change: Change, state: Caching) -> Caching {
     match change {
-        Change::Read | Change::Open { overwrite: false, .. } => Caching::WRITE | Caching::HANDLE,
+        Change::Read | Change::Inspect | Change::Open { overwrite: false, .. } => Caching::WRITE | Caching::HANDLE,
         Change::Write | Change::Children | Change::Open { overwrite: true, .. } => Caching::all(),
         Change::Rename if state.contains(Caching::HANDLE) => Caching::all(),
         Change::Delete | Change::ShareConflict if state.contains(Caching::HANDLE) => Caching::WRITE | Caching::HANDLE,

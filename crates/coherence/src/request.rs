@@ -52,6 +52,8 @@ pub struct OpenRequest {
     /// The open can do more than look at the attributes, though share modes do not see it: those who cache writes are
     /// asked all the same (MS-FSA 2.1.5.1.2).
     pub beyond_attributes: bool,
+    /// The open can read the security descriptor.
+    pub inspects: bool,
     /// FILE_DELETE_ON_CLOSE: when this open closes the file becomes delete-pending (MS-FSA 2.1.5.5).
     pub delete_on_close: bool,
     /// The open truncates: FILE_SUPERSEDE, FILE_OVERWRITE and FILE_OVERWRITE_IF of an existing file.
@@ -76,6 +78,7 @@ impl OpenRequest {
             access,
             share,
             beyond_attributes: false,
+            inspects: false,
             delete_on_close: false,
             overwrite: false,
             momentary: false,

@@ -64,6 +64,27 @@ fn what_is_granted_alone_and_beside_another_open() {
 }
 
 #[test]
+fn an_open_that_looks_only_breaks_what_its_rights_say() {
+    let rows = [
+        // Identity of the holder, beyond the attributes, the security descriptor, whether the holder is told.
+        (Identity::Open, false, false, false),
+        (Identity::Open, false, true, true),
+        (Identity::Open, true, false, true),
+        (lease(1), false, false, false),
+        (lease(1), false, true, false),
+        (lease(1), true, false, true),
+    ];
+    for (identity, beyond_attributes, inspects, told) in rows {
+        let (table, kept) = table();
+        let holder = done(table.open(NOW, &wanting(identity, RWH, R)));
+        let look = OpenRequest { beyond_attributes, inspects, ..request(AccessKinds::empty(), ALL) };
+        let waits = matches!(table.open(NOW, &look), Ok(Outcome::Wait(_)));
+        assert_eq!((waits, !breaks(&kept).is_empty()), (told, told), "{identity:?} {beyond_attributes} {inspects}");
+        drop(holder);
+    }
+}
+
+#[test]
 fn what_each_change_costs_each_holder() {
     let open = Change::Open { write: false, deny_read: false, overwrite: false };
     let write_open = Change::Open { write: true, deny_read: false, overwrite: false };
@@ -81,6 +102,8 @@ fn what_each_change_costs_each_holder() {
         (Identity::Open, RW, Change::ShareConflict, None, false),
         (Identity::Open, RWH, Change::Rename, Some(NONE), true),
         (Identity::Open, RWH, Change::Attributes, None, false),
+        (Identity::Open, RWH, Change::Inspect, Some(CR), true),
+        (Identity::Open, CR, Change::Inspect, None, false),
         (lease(1), RWH, open, Some(RH), true),
         (lease(1), RW, open, Some(CR), true),
         (lease(1), RH, write_open, None, false),
@@ -97,6 +120,7 @@ fn what_each_change_costs_each_holder() {
         (lease(1), RH, Change::ShareConflict, Some(CR), true),
         (lease(1), RH, Change::Children, Some(NONE), false),
         (lease(1), RWH, Change::Attributes, None, false),
+        (lease(1), RWH, Change::Inspect, None, false),
         (Identity::Client(1), CR, open, None, false),
         (Identity::Client(1), CR, write_open, Some(NONE), true),
         (Identity::Client(1), RW, open, Some(NONE), true),
@@ -105,6 +129,7 @@ fn what_each_change_costs_each_holder() {
         (Identity::Client(1), CR, Change::Write, Some(NONE), true),
         (Identity::Client(1), CR, Change::Rename, Some(NONE), true),
         (Identity::Client(1), CR, Change::Attributes, Some(NONE), true),
+        (Identity::Client(1), RW, Change::Inspect, None, false),
     ];
     for (identity, held, change, keeps, waits) in rows {
         let (table, kept) = table();

@@ -179,6 +179,7 @@ fn table_request(plan: &Plan, found: &Found, wanted: &Wanted, persistent: u64) -
     asked.beyond_attributes = found.granted.intersects(
         AccessMask::FILE_READ_EA | AccessMask::FILE_WRITE_EA | AccessMask::WRITE_DAC | AccessMask::WRITE_OWNER,
     );
+    asked.inspects = found.granted.contains(AccessMask::READ_CONTROL);
     asked.overwrite = plan.overwrites() && !found.created;
     asked.identity = wanted.identity();
     asked.grant = wanted.grant();
