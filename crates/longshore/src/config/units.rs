@@ -211,6 +211,16 @@ pub(super) fn listeners(value: &DeValue<'_>) -> Result<Vec<SocketAddr>, String> 
     Ok(parsed.into_iter().filter_map(|l| if let Listener::At(address) = l { Some(address) } else { None }).collect())
 }
 
+/// Hosts by address: a list of addresses, networks, `localhost` and `*`.
+pub(super) fn networks(value: &DeValue<'_>) -> Result<Vec<Network>, String> {
+    let mut all = Vec::new();
+    for word in words(value)? {
+        let wrong = || format!("`{word}` is no address, no network such as \"192.168.1.0/24\", not localhost and not *");
+        all.extend(Network::parse(&word).ok_or_else(wrong)?);
+    }
+    Ok(all)
+}
+
 fn expected(what: &str, value: &DeValue<'_>) -> String {
     format!("must be {what}, not {}", article(value.type_str()))
 }
