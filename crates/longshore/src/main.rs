@@ -11,6 +11,7 @@ mod hints;
 mod identities;
 mod listen;
 mod logging;
+mod nfs;
 mod password;
 mod plan;
 mod serve;

@@ -375,8 +375,8 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         assert!(failure(&arguments(&[&file])).contains("is not a directory"));
         assert!(failure(&arguments(&[])).contains("nothing to serve"));
-        let off = ServeArgs { smb: Some("off".into()), ..arguments(&[root.path()]) };
-        assert!(failure(&off).contains("SMB is off"));
+        let off = ServeArgs { smb: Some("off".into()), nfs: Some("off".into()), ..arguments(&[root.path()]) };
+        assert!(failure(&off).contains("both SMB and NFS are off"));
     }
 
     #[test]

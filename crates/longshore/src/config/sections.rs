@@ -10,8 +10,8 @@ use toml::de::DeTable;
 
 use super::table::{Found, Journal, Section};
 use super::units::{
-    count, count_or_auto, flag, is_share_name, listeners, mode, networks, one_of, patterns, size, size_or_off, some_of, text,
-    word, words,
+    count, count_or_auto, flag, is_share_name, listeners, mode, networks, one_of, patterns, size, size_or_off, some_of,
+    text, word, words,
 };
 use super::{Config, DataPath, Encryption, Limits, Log, LogFormat, Problem, Server, Share};
 
