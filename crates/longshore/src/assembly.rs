@@ -177,7 +177,7 @@ fn env(clock: Arc<SystemClock>) -> Result<Env, Failure> {
 }
 
 /// Bytes nobody can guess.
-pub fn random() -> Arc<dyn Fn(&mut [u8]) + Send + Sync> {
+pub fn random() -> nfs_server::Random {
     Arc::new(|bytes: &mut [u8]| {
         if let Err(error) = getrandom::fill(bytes) {
             // Going on with bytes somebody could guess would open every session.
