@@ -93,7 +93,9 @@ impl LocalFs {
         let statvfs = fstatvfs(&fd).map_err(|e| failed(root, e))?;
         let statfs = fstatfs(&fd).map_err(|e| failed(root, e))?;
 
+        let readable = openat2(&fd, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), beneath);
         let shared = Arc::new(Root {
+            handles: crate::handles::Handles::new(&fd, readable.ok()),
             id: attr.id,
             procfs,
             identity,
@@ -109,6 +111,17 @@ impl LocalFs {
         let node = Arc::new(root_node(&shared, &attr).map_err(|e| failed(root, e))?);
         let capabilities = capabilities(&shared, &node, &attr);
         Ok(Arc::new(Self { root: shared, node, capabilities }))
+    }
+
+    /// Keeps in the file `path` what it takes to find objects by their handles in the next run too, where the kernel's
+    /// own handles cannot be used. Not two servers may use one file.
+    pub fn keep_handles(&self, path: &std::path::Path) -> std::io::Result<()> {
+        self.root.handles.hints.keep_in(path)
+    }
+
+    /// Writes to that file what has been kept back for the next larger write.
+    pub fn flush_handles(&self) {
+        self.root.handles.hints.write_out();
     }
 
     fn open_existing(&self, dir: &LocalNode, path: &Path, how: &OpenHow, wait: Wait) -> VfsResult<Opened> {
@@ -130,13 +143,18 @@ impl LocalFs {
         let fd = self.root.look_below(dir, path, OFlags::PATH | nofollow, wait)?;
         let attr = stat::of_fd(&fd)?;
         wanted(&attr, how)?;
+        self.opened_for(fd, attr, how.access)
+    }
+
+    /// Opens what `fd` only names for what it is to be used for.
+    fn opened_for(&self, fd: std::os::fd::OwnedFd, attr: Attr, access: Access) -> VfsResult<Opened> {
         let open = match attr.kind {
-            FileKind::File if !how.access.is_empty() => access_flags(how.access),
-            FileKind::Directory if how.access.contains(Access::READ) => OFlags::RDONLY | OFlags::DIRECTORY,
-            _ => return Ok(self.opened(fd, attr, how.access, true, false)),
+            FileKind::File if !access.is_empty() => access_flags(access),
+            FileKind::Directory if access.contains(Access::READ) => OFlags::RDONLY | OFlags::DIRECTORY,
+            _ => return Ok(self.opened(fd, attr, access, true, false)),
         };
         let fd = self.root.reopen(fd.as_fd(), open | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(vfs_error)?;
-        Ok(self.opened(fd, attr, how.access, false, false))
+        Ok(self.opened(fd, attr, access, false, false))
     }
 
     /// Opens in one step where no device can come to harm. `None` when the careful way must tell what is there.
@@ -325,6 +343,38 @@ impl Backend for LocalFs {
 
     fn spell(&self, cred: &Cred, dir: &dyn Node, path: &Path, wait: Wait) -> VfsResult<Path> {
         self.root.spell(cred, LocalNode::directory(&self.root, dir)?, path, wait)
+    }
+
+    fn handle_of(&self, node: &dyn Node) -> VfsResult<Vec<u8>> {
+        self.root.handle_of(LocalNode::of(&self.root, node)?)
+    }
+
+    fn entry_handle(&self, cred: &Cred, dir: &dyn Node, name: vfs::Name<'_>) -> VfsResult<(Attr, Vec<u8>)> {
+        let dir = LocalNode::directory(&self.root, dir)?;
+        self.root.identity.enter(cred)?;
+        self.root.entry_handle(dir, name)
+    }
+
+    fn open_handle(&self, cred: &Cred, handle: &[u8], access: Access, wait: Wait) -> VfsResult<Opened> {
+        // The kernel has no way to open by handle only what is in memory.
+        if wait == Wait::Never {
+            return Err(VfsError::WouldBlock);
+        }
+        let (fd, attr) = self.root.find_handle(handle)?;
+        if access.contains(Access::WRITE) && attr.kind != FileKind::Directory {
+            self.node.changeable()?;
+        }
+        let how = OpenHow { access, disposition: Disposition::Open, kind: WantKind::Any, follow: false, mode: 0 };
+        wanted(&attr, &how)?;
+        self.root.identity.enter(cred)?;
+        self.opened_for(fd, attr, access)
+    }
+
+    fn make_special(&self, cred: &Cred, dir: &dyn Node, path: &Path, kind: FileKind, mode: u32) -> VfsResult<()> {
+        self.node.changeable()?;
+        let dir = LocalNode::directory(&self.root, dir)?;
+        self.root.identity.enter(cred)?;
+        self.root.make_special(dir, path, kind, mode)
     }
 
     fn fs_stat(&self) -> VfsResult<FsStat> {

@@ -5,6 +5,8 @@
 mod access;
 mod errno;
 mod fs;
+mod handles;
+mod hints;
 mod identity;
 mod names;
 mod node;

@@ -4,8 +4,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags};
-use rustix::fs::{chmodat, linkat, mkdirat, openat2, renameat, renameat_with, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::fs::{chmodat, linkat, mkdirat, mknodat, openat2, renameat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 use vfs::casefold::{Change, DirIndex};
@@ -96,7 +96,9 @@ impl Root {
                 Err(Errno::EXIST) => Err(VfsError::Exists),
                 other => other.map_err(rename_error),
             },
-        })
+        })?;
+        self.note_entry(to, to_name);
+        Ok(())
     }
 
     /// See [`vfs::Backend::link`].
@@ -125,6 +127,27 @@ impl Root {
         self.changing(&[(parent, Change::Added(name))], || {
             symlinkat(target, parent, name.as_bytes()).map_err(vfs_error)
         })
+    }
+
+    /// See [`vfs::Backend::make_special`].
+    pub fn make_special(&self, dir: &LocalNode, path: &Path, kind: FileKind, mode: u32) -> VfsResult<()> {
+        let file_type = match kind {
+            FileKind::Fifo => FileType::Fifo,
+            FileKind::Socket => FileType::Socket,
+            _ => return Err(VfsError::NotSupported),
+        };
+        let (parent, name) = self.parent_of(dir, path)?;
+        let parent = parent.as_fd();
+        let bits = Mode::from_raw_mode(mode & 0o7777);
+        self.changing(&[(parent, Change::Added(name))], || {
+            mknodat(parent, name.as_bytes(), file_type, bits, 0).map_err(vfs_error)
+        })?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = open_entry(parent, name, flags, Mode::empty())?;
+        if stat::of_fd(&fd)?.mode != mode & 0o7777 {
+            chmodat(&self.procfs, DecInt::from_fd(&fd), bits, AtFlags::empty()).map_err(vfs_error)?;
+        }
+        Ok(())
     }
 
     /// Runs `change`, and when it succeeded enters `changes` into the indexes of the directories concerned. The indexes

@@ -40,6 +40,8 @@ pub struct Root {
     pub in_memory: bool,
     pub index: FoldCache<FileId>,
     pub names: NameLocks,
+    /// How handles that outlive a node are made and found.
+    pub handles: crate::handles::Handles,
 }
 
 /// The directory an entry is in.
@@ -97,7 +99,7 @@ impl Root {
         }
     }
 
-    fn resolve(
+    pub fn resolve(
         &self,
         dir: BorrowedFd<'_>,
         path: &[u8],
@@ -191,7 +193,7 @@ impl Root {
         Ok(path)
     }
 
-    fn link_of(&self, fd: BorrowedFd<'_>) -> VfsResult<Vec<u8>> {
+    pub fn link_of(&self, fd: BorrowedFd<'_>) -> VfsResult<Vec<u8>> {
         let link = readlinkat(&self.procfs, DecInt::from_fd(fd), Vec::with_capacity(256)).map_err(vfs_error)?;
         Ok(link.into_bytes())
     }
@@ -209,7 +211,7 @@ impl Root {
 }
 
 /// The part of `full` below `root`, both absolute.
-fn below<'a>(root: &[u8], full: &'a [u8]) -> Option<&'a [u8]> {
+pub fn below<'a>(root: &[u8], full: &'a [u8]) -> Option<&'a [u8]> {
     if root == b"/" {
         return full.strip_prefix(b"/");
     }

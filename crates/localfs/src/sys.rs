@@ -1,10 +1,12 @@
 //! The system calls rustix has no safe wrapper for: those that give one thread another identity, which `identity.rs`
-//! calls and nothing else may, and the sharing of extents, for `node_range.rs`.
+//! calls and nothing else may, the sharing of extents, for `node_range.rs`, and file handles, for `handles.rs`.
 //!
 //! libc's own wrappers would not do: its `setgroups` changes every thread of the process.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 /// Sets the calling thread's file-system user id and answers the one it had. The kernel tells no error: ask with
@@ -57,7 +59,63 @@ pub fn clone_range(from: impl AsFd, offset: u64, to: impl AsFd, to_offset: u64, 
     if result == 0 {
         return Ok(());
     }
-    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
+    Err(last_error())
+}
+
+/// The longest handle the kernel makes (MAX_HANDLE_SZ).
+const MAX_HANDLE_SZ: usize = 128;
+
+/// `struct file_handle` with room for the longest (open_by_handle_at(2)).
+#[repr(C)]
+struct RawHandle {
+    handle_bytes: libc::c_uint,
+    handle_type: libc::c_int,
+    f_handle: [u8; MAX_HANDLE_SZ],
+}
+
+/// The kernel's handle for the entry `name` of `dir`, or for `dir` itself where the name is empty: its type and bytes.
+pub fn name_to_handle(dir: impl AsFd, name: &CStr) -> Result<(i32, Vec<u8>), Errno> {
+    let mut raw = RawHandle { handle_bytes: MAX_HANDLE_SZ as _, handle_type: 0, f_handle: [0; MAX_HANDLE_SZ] };
+    let mut mount_id: libc::c_int = 0;
+    let flags = if name.is_empty() { libc::AT_EMPTY_PATH } else { 0 };
+    // SAFETY: the descriptor is borrowed and so open; `name` ends with a NUL; the kernel writes one int, and a
+    // file_handle of at most the `handle_bytes` that `raw` has room for.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_name_to_handle_at,
+            dir.as_fd().as_raw_fd(),
+            name.as_ptr(),
+            &raw mut raw,
+            &raw mut mount_id,
+            flags,
+        )
+    };
+    if result != 0 {
+        return Err(last_error());
+    }
+    let len = (raw.handle_bytes as usize).min(MAX_HANDLE_SZ);
+    Ok((raw.handle_type, raw.f_handle[..len].to_vec()))
+}
+
+/// Opens what a handle names on the file system `mount` is open on.
+pub fn open_by_handle(mount: impl AsFd, kind: i32, bytes: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut raw = RawHandle { handle_bytes: 0, handle_type: kind, f_handle: [0; MAX_HANDLE_SZ] };
+    raw.f_handle.get_mut(..bytes.len()).ok_or(Errno::INVAL)?.copy_from_slice(bytes);
+    raw.handle_bytes = bytes.len() as _;
+    let flags = flags.bits() as libc::c_int;
+    // SAFETY: the descriptor is borrowed and so open; the kernel reads one file_handle with `handle_bytes` of content,
+    // which `raw` holds, and writes nothing.
+    let result =
+        unsafe { libc::syscall(libc::SYS_open_by_handle_at, mount.as_fd().as_raw_fd(), &raw const raw, flags) };
+    if result < 0 {
+        return Err(last_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us; nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(result as libc::c_int) })
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Where the crates meet: an SMB connection becomes a machine of the transport, a plan becomes the SMB server's settings,
-//! and the clock, the randomness and the threads it needs are the real ones. `serve` owns the result. This is the only
-//! module of the binary that knows a protocol server.
+//! and the clock, the randomness and the threads it needs are the real ones. `serve` owns the result. What this is for
+//! SMB, `nfs` is for NFS.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ pub struct Smb {
     volumes: Volumes,
     counters: Arc<[Arc<PathCounters>]>,
     cores: usize,
+    clock: Arc<SystemClock>,
 }
 
 impl Smb {
@@ -45,11 +46,27 @@ impl Smb {
         let asked = Arc::clone(&identities);
         let lookup = Arc::new(move |name: &str| asked.load().of_login(name).map(cred));
         let listening = Arc::default();
-        let env = env(Arc::clone(&listening))?;
+        let clock = Arc::new(SystemClock(Instant::now()));
+        let env = env(Arc::clone(&clock), Arc::clone(&listening))?;
         let server = Server::new(settings(plan, &volumes)?, Arc::clone(&plan.users) as _, lookup, env);
         keep_time(&server);
         let counters = (0..shards.max(1)).map(|_| Arc::default()).collect();
-        Ok(Self { server, identities, listening, volumes, counters, cores })
+        Ok(Self { server, identities, listening, volumes, counters, cores, clock })
+    }
+
+    /// The claims on files, for servers of other protocols.
+    pub fn table(&self) -> &coherence::Table {
+        self.server.table()
+    }
+
+    /// The clock those claims are timed by.
+    pub fn clock(&self) -> Arc<SystemClock> {
+        Arc::clone(&self.clock)
+    }
+
+    /// The backend of a share.
+    pub fn volume(&self, share: &str) -> Option<&Arc<localfs::LocalFs>> {
+        self.volumes.get(share)
     }
 
     /// Makes a connection's machine on its shard.
@@ -180,22 +197,26 @@ fn shard(env: &ShardEnv, counters: Arc<PathCounters>, cores: usize) -> Shard {
     }
 }
 
-fn env(listening: Arc<ArcSwap<Vec<SocketAddr>>>) -> Result<Env, Failure> {
+fn env(clock: Arc<SystemClock>, listening: Arc<ArcSwap<Vec<SocketAddr>>>) -> Result<Env, Failure> {
     // Found out now rather than in the middle of a login.
     getrandom::fill(&mut [0; 1]).map_err(|error| Failure::system(format!("no randomness: {error}")))?;
-    let random = Arc::new(|bytes: &mut [u8]| {
+    let interfaces = Arc::new(move || interfaces::reachable(&listening.load()));
+    Ok(Env { clock, random: random(), interfaces })
+}
+
+/// Bytes nobody can guess.
+pub fn random() -> nfs_server::Random {
+    Arc::new(|bytes: &mut [u8]| {
         if let Err(error) = getrandom::fill(bytes) {
             // Going on with bytes somebody could guess would open every session.
             tracing::error!(%error, "the system has no randomness any more");
             std::process::abort();
         }
-    });
-    let interfaces = Arc::new(move || interfaces::reachable(&listening.load()));
-    Ok(Env { clock: Arc::new(SystemClock(Instant::now())), random, interfaces })
+    })
 }
 
 /// The machine's clocks.
-struct SystemClock(Instant);
+pub struct SystemClock(Instant);
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
@@ -205,6 +226,16 @@ impl Clock for SystemClock {
 
     fn monotonic_ms(&self) -> u64 {
         self.0.elapsed().as_millis() as u64
+    }
+}
+
+impl nfs_server::Clock for SystemClock {
+    fn unix_secs(&self) -> u32 {
+        u32::try_from(Clock::now(self).secs).unwrap_or(u32::MAX)
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        Clock::monotonic_ms(self)
     }
 }
 

@@ -7,7 +7,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::LogFormat;
 
-/// A network file server for Linux: your directories on Windows, macOS and Linux machines, over SMB 2 and 3.
+/// A network file server for Linux: your directories on Windows, macOS and Linux machines, over SMB 2 and 3,
+/// and NFS 3.
 #[derive(Debug, Parser)]
 #[command(version, about, max_term_width = 100)]
 pub struct Cli {
@@ -56,7 +57,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR:PORT|off")]
     pub smb: Option<String>,
 
-    /// Listen on all addresses, on port 445 where the process may, else on 4450
+    /// Where to listen for NFS, or `off` [default: 127.0.0.1:2049, this machine only, if the port is free]
+    #[arg(long, value_name = "ADDR:PORT|off")]
+    pub nfs: Option<String>,
+
+    /// Listen for SMB on all addresses, on port 445 where the process may, else on 4450
     #[arg(long, conflicts_with = "smb")]
     pub public: bool,
 

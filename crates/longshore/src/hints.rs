@@ -20,6 +20,20 @@ pub struct Hints<'a> {
     pub password: Option<&'a str>,
 }
 
+/// The lines that mount a share over NFS; the ports are named, so that no portmapper is needed.
+pub fn nfs_text(host: IpAddr, port: u16, share: &str) -> String {
+    let host = match host {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    let source = quoted_if(&format!("{host}:/{share}"), '\'');
+    let ports = format!("port={port},mountport={port}");
+    format!(
+        "  {:<10} sudo mount -t nfs -o vers=3,{ports},proto=tcp,mountproto=tcp,nolock {source} /mnt\n  {:<10} sudo mount -t nfs -o vers=3,tcp,{ports},nolocks,resvport {source} /Volumes/mnt\n",
+        "NFS, Linux", "NFS, macOS"
+    )
+}
+
 impl Hints<'_> {
     /// The lines, for the first share.
     pub fn text(&self) -> String {
@@ -146,5 +160,15 @@ mod tests {
         let text = hints("::1", 4450, &["my docs"], None).text();
         assert!(text.contains("'//::1/my docs'") && text.contains("[::1]:4450/my%20docs"), "{text}");
         assert!(text.contains(r#""\\--1.ipv6-literal.net\my docs""#) && text.contains("Only this machine"), "{text}");
+    }
+
+    #[test]
+    fn nfs_lines_name_the_ports() {
+        let text = nfs_text("192.0.2.7".parse().unwrap(), 2050, "my docs");
+        assert!(
+            text.contains("vers=3,port=2050,mountport=2050,proto=tcp,mountproto=tcp,nolock '192.0.2.7:/my docs'"),
+            "{text}"
+        );
+        assert!(nfs_text("::1".parse().unwrap(), 2049, "d").contains("[::1]:/d"));
     }
 }

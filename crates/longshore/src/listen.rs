@@ -31,7 +31,7 @@ impl Listen {
     pub fn bind(&self, bind: impl Fn(SocketAddr) -> io::Result<SocketAddr>) -> Result<Vec<SocketAddr>, Failure> {
         match self {
             Self::At(addresses) => {
-                addresses.iter().map(|a| bind(*a).map_err(|error| cannot_listen(*a, &error))).collect()
+                addresses.iter().map(|a| bind(*a).map_err(|error| cannot_listen(*a, &error, "--smb"))).collect()
             }
             Self::Public => public(bind).map(|address| vec![address]),
         }
@@ -45,7 +45,7 @@ fn public(bind: impl Fn(SocketAddr) -> io::Result<SocketAddr>) -> Result<SocketA
             let why = match error.kind() {
                 io::ErrorKind::PermissionDenied => "this process may not have it (root or CAP_NET_BIND_SERVICE may)",
                 io::ErrorKind::AddrInUse => "another program has it",
-                _ => return Err(cannot_listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, SMB_PORT)), &error)),
+                _ => return Err(cannot_listen((Ipv6Addr::UNSPECIFIED, SMB_PORT).into(), &error, "--smb")),
             };
             tracing::warn!(
                 "port {SMB_PORT} is not served: {why}; port {OTHER_PORT} is used, which Windows before 11 24H2 cannot reach"
@@ -53,7 +53,7 @@ fn public(bind: impl Fn(SocketAddr) -> io::Result<SocketAddr>) -> Result<SocketA
         }
     }
     everywhere(&bind, OTHER_PORT)
-        .map_err(|error| cannot_listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, OTHER_PORT)), &error))
+        .map_err(|error| cannot_listen((Ipv6Addr::UNSPECIFIED, OTHER_PORT).into(), &error, "--smb"))
 }
 
 /// Both families at once, or IPv4 on a machine without IPv6.
@@ -66,17 +66,18 @@ fn everywhere(bind: impl Fn(SocketAddr) -> io::Result<SocketAddr>, port: u16) ->
     }
 }
 
-fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
+/// Why an address that `option` asked for is not served, and what to do.
+pub fn cannot_listen(address: SocketAddr, error: &io::Error, option: &str) -> Failure {
     let port = address.port();
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => format!(
             "another program listens there (`ss -ltnp 'sport = :{port}'` shows which); stop it, or choose another \
-             address with --smb ADDR:PORT"
+             address with {option} ADDR:PORT"
         ),
         io::ErrorKind::PermissionDenied if port < 1024 => format!(
-            "ports below 1024 need root or the capability CAP_NET_BIND_SERVICE; choose another port, such as --smb \
-             {}",
-            SocketAddr::from((address.ip(), OTHER_PORT))
+            "ports below 1024 need root or the capability CAP_NET_BIND_SERVICE; choose another port, such as \
+             {option} {}",
+            SocketAddr::from((address.ip(), port + 4005))
         ),
         io::ErrorKind::AddrNotAvailable => "this machine has no such address (`ip address` lists those it has)".into(),
         _ => error.to_string(),
@@ -124,7 +125,7 @@ mod tests {
         let failure = listen.bind(only(&[])).unwrap_err();
         let line = failure.lines().next().unwrap();
         assert!(line.contains("127.0.0.1:445") && line.contains("--smb 127.0.0.1:4450"), "{line}");
-        let taken = cannot_listen("127.0.0.1:4450".parse().unwrap(), &io::ErrorKind::AddrInUse.into());
+        let taken = cannot_listen("127.0.0.1:4450".parse().unwrap(), &io::ErrorKind::AddrInUse.into(), "--smb");
         assert!(taken.lines().next().unwrap().contains("ss -ltnp"));
     }
 

@@ -13,6 +13,7 @@ mod identities;
 mod interfaces;
 mod listen;
 mod logging;
+mod nfs;
 mod password;
 mod plan;
 mod serve;

@@ -69,6 +69,12 @@ pub fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
             Listener::At(address) => vec![address],
         };
     }
+    if let Some(text) = &arguments.nfs {
+        config.server.nfs = match parse_listener(text).map_err(|what| Failure::usage(format!("--nfs: {what}")))? {
+            Listener::Off => Vec::new(),
+            Listener::At(address) => vec![address],
+        };
+    }
     config.log.format = arguments.log_format.unwrap_or(config.log.format);
     config.log.level = arguments.log_level.clone().unwrap_or(config.log.level);
     config.data_path.shards = arguments.shards.or(config.data_path.shards);
@@ -91,8 +97,8 @@ impl Plan {
     /// Looks up all that `config` and the command line name. `run_user` is kept from the first plan to the next ones.
     pub fn make(arguments: &ServeArgs, config: Config, run_user: &mut Option<RunUser>) -> Result<Self, Failure> {
         let listen = if arguments.public { Listen::Public } else { Listen::configured(&config) };
-        if listen == Listen::At(Vec::new()) {
-            return Err(Failure::usage("nothing to serve: SMB is off, and it is the only protocol so far"));
+        if listen == Listen::At(Vec::new()) && config.server.nfs.is_empty() {
+            return Err(Failure::usage("nothing to serve: both SMB and NFS are off"));
         }
         let blame = Blame { file: arguments.config.as_deref(), config: &config };
         let mut problems = Vec::new();
@@ -369,8 +375,8 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         assert!(failure(&arguments(&[&file])).contains("is not a directory"));
         assert!(failure(&arguments(&[])).contains("nothing to serve"));
-        let off = ServeArgs { smb: Some("off".into()), ..arguments(&[root.path()]) };
-        assert!(failure(&off).contains("SMB is off"));
+        let off = ServeArgs { smb: Some("off".into()), nfs: Some("off".into()), ..arguments(&[root.path()]) };
+        assert!(failure(&off).contains("both SMB and NFS are off"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `longshore serve`: starts the shards, listens, says what is served, and then waits for signals until one ends it.
 
 use std::io::{self, IsTerminal};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -11,8 +12,9 @@ use crate::assembly::Smb;
 use crate::cli::ServeArgs;
 use crate::config::{Config, LogFormat};
 use crate::failure::Failure;
-use crate::hints::Hints;
-use crate::listen::reachable;
+use crate::hints::{Hints, nfs_text};
+use crate::listen::{cannot_listen, reachable};
+use crate::nfs::Nfs;
 use crate::plan::{Plan, PlannedShare, RunUser};
 use crate::{logging, plan, status};
 
@@ -26,7 +28,7 @@ pub fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_signals)?;
     let _inside = runtime.enter();
     let mut signals = Signals::watch().map_err(no_signals)?;
-    let mut running = Running::start(plan)?;
+    let mut running = Running::start(plan, arguments)?;
     running.announce(run_user.as_ref())?;
     runtime.block_on(async {
         running.until_told_to_stop(&mut signals, arguments, &mut run_user).await;
@@ -77,14 +79,17 @@ impl Signals {
 struct Running {
     transport: Server,
     smb: Smb,
+    /// Where NFS is not off.
+    nfs: Option<Nfs>,
     plan: Plan,
-    addresses: Vec<std::net::SocketAddr>,
+    addresses: Vec<SocketAddr>,
+    nfs_addresses: Vec<SocketAddr>,
     /// Standard output was a terminal at the start.
     on_terminal: bool,
 }
 
 impl Running {
-    fn start(plan: Plan) -> Result<Self, Failure> {
+    fn start(plan: Plan, arguments: &ServeArgs) -> Result<Self, Failure> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let path = &plan.config.data_path;
         let shards = path.shards.map_or(cores, usize::from);
@@ -95,7 +100,38 @@ impl Running {
         let options = ListenOptions { congestion: path.congestion_control.clone() };
         let addresses = plan.listen.bind(|address| transport.listen(address, &options, smb.factory()))?;
         smb.listens_at(&addresses);
-        Ok(Self { transport, smb, plan, addresses, on_terminal: io::stdout().is_terminal() })
+        let mut running = Self {
+            transport,
+            smb,
+            nfs: None,
+            plan,
+            addresses,
+            nfs_addresses: Vec::new(),
+            on_terminal: io::stdout().is_terminal(),
+        };
+        running.start_nfs(shards, cores, arguments.nfs.is_some(), &options)?;
+        Ok(running)
+    }
+
+    /// Listens for NFS too. Where nobody chose the address and another program has it, SMB is served alone.
+    fn start_nfs(&mut self, shards: usize, cores: usize, chosen: bool, options: &ListenOptions) -> Result<(), Failure> {
+        let config = &self.plan.config;
+        if config.server.nfs.is_empty() {
+            return Ok(());
+        }
+        let chosen = chosen || config.line("server", "nfs").is_some() || self.addresses.is_empty();
+        let nfs = Nfs::new(&self.plan, &self.smb, shards, cores)?;
+        for address in &config.server.nfs {
+            match self.transport.listen(*address, options, nfs.factory()) {
+                Ok(bound) => self.nfs_addresses.push(bound),
+                Err(error) if chosen => return Err(cannot_listen(*address, &error, "--nfs")),
+                Err(error) => {
+                    tracing::warn!(%error, "NFS is not served: {address} cannot be had; --nfs ADDR:PORT names another")
+                }
+            }
+        }
+        self.nfs = (!self.nfs_addresses.is_empty()).then_some(nfs);
+        Ok(())
     }
 
     /// Says what is served where, how to mount it, and, last, that it is ready.
@@ -106,13 +142,25 @@ impl Running {
         }
         let names: Vec<_> = self.plan.shares.iter().map(|share| share.settings.name.as_str()).collect();
         let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
-        let line = format!("serving {} over SMB 2/3, ready on {}", names.join(", "), addresses.join(", "));
+        let nfs_addresses: Vec<_> = self.nfs_addresses.iter().map(ToString::to_string).collect();
+        let (names, addresses, nfs) = (names.join(", "), addresses.join(", "), nfs_addresses.join(", "));
+        match (addresses.is_empty(), nfs.is_empty()) {
+            (true, _) => self.tell(&format!("serving {names} over NFS 3, ready on {nfs}")),
+            (false, true) => self.tell(&format!("serving {names} over SMB 2/3, ready on {addresses}")),
+            (false, false) => {
+                self.tell(&format!("serving {names} over NFS 3 on {nfs}"));
+                self.tell(&format!("serving {names} over SMB 2/3, ready on {addresses}"));
+            }
+        }
+        status::ready();
+        Ok(())
+    }
+
+    fn tell(&self, line: &str) {
         match self.plan.config.log.format {
             LogFormat::Human => status::say(&format!("longshore: {line}")),
             LogFormat::Json => tracing::info!("{line}"),
         }
-        status::ready();
-        Ok(())
     }
 
     fn log_shares(&self) {
@@ -145,8 +193,11 @@ impl Running {
     }
 
     fn show_hints(&self, run_user: Option<&RunUser>) {
-        let Some(address) = self.addresses.first() else { return };
         let shares: Vec<_> = self.plan.shares.iter().map(|share| share.settings.name.as_str()).collect();
+        if let (Some(address), Some(share)) = (self.nfs_addresses.first(), shares.first()) {
+            status::say(&nfs_text(reachable(*address), address.port(), share));
+        }
+        let Some(address) = self.addresses.first() else { return };
         let first = self.plan.users.users().next().map(|user| user.name.as_str());
         let user = run_user.map(|user| user.name.as_str()).or(first).unwrap_or_default();
         let password = run_user.filter(|user| user.made_up).map(|user| user.password.as_str());
@@ -181,8 +232,15 @@ impl Running {
     fn reload(&mut self, arguments: &ServeArgs, run_user: &mut Option<RunUser>) -> Result<(), Failure> {
         let plan = Plan::make(arguments, plan::configuration(arguments)?, run_user)?;
         self.smb.reload(&plan)?;
+        if let Some(nfs) = &mut self.nfs {
+            nfs.reload(&plan, &self.smb)?;
+        }
         let (old, new) = (&self.plan.config, &plan.config);
-        if self.plan.listen != plan.listen || old.log != new.log || old.data_path != new.data_path {
+        if self.plan.listen != plan.listen
+            || old.server.nfs != new.server.nfs
+            || old.log != new.log
+            || old.data_path != new.data_path
+        {
             tracing::warn!("changes to listeners, logs and the data path take effect when the server is started again");
         }
         if fixed_limits(old) != fixed_limits(new) {
@@ -196,7 +254,9 @@ impl Running {
 
     fn log_counts(&self) {
         let (transport, smb) = (self.transport.totals(), self.smb.totals());
-        let counts: Vec<_> = transport.entries().chain(smb.entries()).map(|(k, v)| format!("{k}={v}")).collect();
+        let nfs = self.nfs.as_ref().map(Nfs::totals).unwrap_or_default();
+        let all = transport.entries().chain(smb.entries()).chain(nfs.entries());
+        let counts: Vec<_> = all.map(|(k, v)| format!("{k}={v}")).collect();
         let (connections, sessions, opens) = (self.transport.open_connections(), self.smb.sessions(), self.smb.opens());
         tracing::info!(connections, sessions, opens, counts = counts.join(" "), "counters");
     }

@@ -105,7 +105,7 @@ fn mistakes_on_the_command_line_are_one_line_and_code_2() {
         (vec!["serve", &docs, &twice], "two shares are named Docs"),
         (vec!["serve"], "nothing to serve"),
         (vec!["serve", &docs, "--smb", "here"], "--smb: `here` is no address and port"),
-        (vec!["serve", &docs, "--smb", "off"], "SMB is off"),
+        (vec!["serve", &docs, "--smb", "off", "--nfs", "off"], "both SMB and NFS are off"),
         (vec!["serve", &docs, "--config", "/nowhere.toml"], "/nowhere.toml"),
         (vec!["serve", &docs, "--users", "/nowhere/users"], "longshore user add --users /nowhere/users NAME"),
         (vec!["serve", &docs, "--log-level", "loud"], "no log level"),

@@ -114,6 +114,11 @@ impl Server {
         })
     }
 
+    /// The table of claims, to be shared with servers of other protocols on the same backends.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// What all sessions hold on files: opens, locks, grants. Looks at every file in use.
     pub fn claims(&self) -> coherence::Stats {
         self.table.stats()

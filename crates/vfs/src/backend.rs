@@ -15,6 +15,9 @@ use bitflags::bitflags;
 
 use crate::{Attr, FileId, FileKind, FsStat, Name, PagePipe, Path, SetAttr, VfsResult};
 
+/// The longest handle a backend makes: what an NFSv3 handle has room for beside the server's own part.
+pub const MAX_HANDLE_BYTES: usize = 43;
+
 /// Whether a call may wait for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -221,6 +224,40 @@ pub trait Backend: Send + std::marker::Sync + 'static {
             (Some(parent), Some(last)) => Ok(self.spell(cred, dir, &parent, wait)?.join(last)),
             _ => Ok(path.clone()),
         }
+    }
+
+    /// A name for `node` that outlives it: the same object is found by it in another run of the server too, wherever it
+    /// has been moved. At most [`MAX_HANDLE_BYTES`], and the same bytes each time.
+    /// [`NotSupported`](crate::VfsError::NotSupported) where the backend has no such names.
+    fn handle_of(&self, _node: &dyn Node) -> VfsResult<Vec<u8>> {
+        Err(crate::VfsError::NotSupported)
+    }
+
+    /// Attributes and handle of the entry `name` of the directory `dir`, without following a link. May wait.
+    fn entry_handle(&self, cred: &Cred, dir: &dyn Node, name: Name<'_>) -> VfsResult<(Attr, Vec<u8>)> {
+        let how = OpenHow {
+            access: Access::empty(),
+            disposition: Disposition::Open,
+            kind: WantKind::Any,
+            follow: false,
+            mode: 0,
+        };
+        let opened = self.open(cred, dir, &Path::here().join(name), &how, Wait::Allowed)?;
+        Ok((opened.attr, self.handle_of(&*opened.node)?))
+    }
+
+    /// Opens the object a handle names, a symbolic link itself. The identity needs the rights on the object that
+    /// `access` asks for and none on the way to it. [`Stale`](crate::VfsError::Stale) when the object is gone or lies
+    /// outside of the root now, [`InvalidArgument`](crate::VfsError::InvalidArgument) for bytes that no call of
+    /// [`Backend::handle_of`] made: they are not trusted, but whoever takes them from strangers should sign them.
+    fn open_handle(&self, _cred: &Cred, _handle: &[u8], _access: Access, _wait: Wait) -> VfsResult<Opened> {
+        Err(crate::VfsError::NotSupported)
+    }
+
+    /// Makes a named pipe or a local socket at `path`, with exactly these permission bits.
+    /// [`NotSupported`](crate::VfsError::NotSupported) for other kinds, and where there are none.
+    fn make_special(&self, _cred: &Cred, _dir: &dyn Node, _path: &Path, _kind: FileKind, _mode: u32) -> VfsResult<()> {
+        Err(crate::VfsError::NotSupported)
     }
 
     /// The file system's size and use. Does not wait.

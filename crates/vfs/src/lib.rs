@@ -23,8 +23,8 @@ mod reply;
 
 pub use attr::{Attr, FileId, FileKind, FsStat, SetAttr, SetTime, Timestamp};
 pub use backend::{
-    Access, AccessMask, Backend, Capabilities, Cred, DirEntry, Disposition, Node, OpenHow, Opened, Rename, Sync, Wait,
-    WantKind,
+    Access, AccessMask, Backend, Capabilities, Cred, DirEntry, Disposition, MAX_HANDLE_BYTES, Node, OpenHow, Opened,
+    Rename, Sync, Wait, WantKind,
 };
 pub use buf::{Buf, BufPool, Frame, PoolStats};
 pub use error::{VfsError, VfsResult};

@@ -9,11 +9,15 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use nfs_server::{Network, Squash};
 use smb_wire::crypto::{Cipher, SigningAlgorithm};
 use smb_wire::smb2::Dialect;
 
 pub use table::Problem;
 pub use units::{Listener, is_share_name, parse_listener};
+
+/// The user and group of nobody in particular.
+const NOBODY: u32 = 65534;
 
 /// A whole configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,6 +48,10 @@ pub struct Server {
     pub workgroup: Option<String>,
     /// Where it listens; nowhere when empty.
     pub smb: Vec<SocketAddr>,
+    /// Where it listens for NFS; nowhere when empty.
+    pub nfs: Vec<SocketAddr>,
+    /// Where it keeps what must outlive it; a place that depends on who runs the server where there is none.
+    pub state: Option<PathBuf>,
     /// The user database; a place that depends on who runs the server where there is none.
     pub users: Option<PathBuf>,
     /// Oldest dialect spoken.
@@ -70,6 +78,8 @@ impl Default for Server {
             name: None,
             workgroup: None,
             smb: vec![SocketAddr::from(([127, 0, 0, 1], units::UNPRIVILEGED_PORT))],
+            nfs: vec![SocketAddr::from(([127, 0, 0, 1], units::NFS_PORT))],
+            state: None,
             users: None,
             min_dialect: Dialect::V2_0_2,
             max_dialect: Dialect::V3_1_1,
@@ -242,6 +252,18 @@ pub struct Share {
     pub encryption_required: bool,
     /// No device nodes are to be expected.
     pub assume_no_devices: bool,
+    /// Hosts that may mount it over NFS.
+    pub nfs_clients: Vec<Network>,
+    /// Hosts that may mount it over NFS, but not change anything.
+    pub nfs_read_only_clients: Vec<Network>,
+    /// Whom NFS makes the anonymous user.
+    pub nfs_squash: Squash,
+    /// The anonymous user's number.
+    pub nfs_anon_uid: u32,
+    /// The anonymous group's number.
+    pub nfs_anon_gid: u32,
+    /// NFS calls must come from a port that only the client's superuser has.
+    pub nfs_privileged_port: bool,
 }
 
 impl Share {
@@ -266,6 +288,12 @@ impl Share {
             case_sensitive: false,
             encryption_required: false,
             assume_no_devices: false,
+            nfs_clients: Network::parse("localhost").unwrap_or_default(),
+            nfs_read_only_clients: Vec::new(),
+            nfs_squash: Squash::Root,
+            nfs_anon_uid: NOBODY,
+            nfs_anon_gid: NOBODY,
+            nfs_privileged_port: true,
         }
     }
 }

@@ -3,14 +3,15 @@
 
 use std::path::Path;
 
+use nfs_server::Squash;
 use smb_wire::crypto::{Cipher, SigningAlgorithm};
 use smb_wire::smb2::Dialect;
 use toml::de::DeTable;
 
 use super::table::{Found, Journal, Section};
 use super::units::{
-    count, count_or_auto, flag, is_share_name, listeners, mode, one_of, patterns, size, size_or_off, some_of, text,
-    word, words,
+    count, count_or_auto, flag, is_share_name, listeners, mode, networks, one_of, patterns, size, size_or_off, some_of,
+    text, word, words,
 };
 use super::{Config, DataPath, Encryption, Limits, Log, LogFormat, Problem, Server, Share};
 
@@ -35,6 +36,7 @@ const SIGNING_ALGORITHMS: [(&str, SigningAlgorithm); 3] = [
 const ENCRYPTION: [(&str, Encryption); 3] =
     [("off", Encryption::Off), ("offered", Encryption::Offered), ("required", Encryption::Required)];
 const REQUIRED: [(&str, bool); 2] = [("offered", false), ("required", true)];
+const SQUASH: [(&str, Squash); 3] = [("root", Squash::Root), ("all", Squash::All), ("none", Squash::None)];
 const FORMATS: [(&str, LogFormat); 2] = [("human", LogFormat::Human), ("json", LogFormat::Json)];
 
 /// SMB lengths are 32 bits wide, and no client asks for more than this at once.
@@ -85,6 +87,8 @@ fn server(mut section: Section<'_, '_>, server: &mut Server, directory: &Path) {
     section.set("name", &mut server.name, |v| word(v).map(Some));
     section.set("workgroup", &mut server.workgroup, |v| word(v).map(Some));
     section.set("smb", &mut server.smb, listeners);
+    section.set("nfs", &mut server.nfs, listeners);
+    section.set("state", &mut server.state, |v| word(v).map(|path| Some(directory.join(path))));
     section.set("users", &mut server.users, |v| word(v).map(|path| Some(directory.join(path))));
     section.set("min_dialect", &mut server.min_dialect, one_of(&DIALECTS));
     section.set("max_dialect", &mut server.max_dialect, one_of(&DIALECTS));
@@ -182,5 +186,11 @@ fn share(mut section: Section<'_, '_>, share: &mut Share, directory: &Path) {
     section.set("case_sensitive", &mut share.case_sensitive, flag);
     section.set("encryption", &mut share.encryption_required, one_of(&REQUIRED));
     section.set("assume_no_devices", &mut share.assume_no_devices, flag);
+    section.set("nfs_clients", &mut share.nfs_clients, networks);
+    section.set("nfs_read_only_clients", &mut share.nfs_read_only_clients, networks);
+    section.set("nfs_squash", &mut share.nfs_squash, one_of(&SQUASH));
+    section.set("nfs_anon_uid", &mut share.nfs_anon_uid, count(0));
+    section.set("nfs_anon_gid", &mut share.nfs_anon_gid, count(0));
+    section.set("nfs_privileged_port", &mut share.nfs_privileged_port, flag);
     section.finish();
 }

@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 use std::net::SocketAddr;
 
+use nfs_server::Network;
 use smb_wire::fscc::Pattern;
 use smb_wire::name::utf16le;
 use toml::de::DeValue;
@@ -12,6 +13,8 @@ use super::table::nearest;
 
 /// Where an SMB server listens that may not take port 445.
 pub const UNPRIVILEGED_PORT: u16 = 4450;
+/// Where NFS clients look.
+pub const NFS_PORT: u16 = 2049;
 
 /// What cannot be in a share's name (MS-FSCC 2.1.6).
 const NOT_IN_SHARE_NAMES: &str = "\"/\\[]:|<>+=;,*?";
@@ -209,6 +212,17 @@ pub(super) fn listeners(value: &DeValue<'_>) -> Result<Vec<SocketAddr>, String> 
         return Err("`off` stands alone".into());
     }
     Ok(parsed.into_iter().filter_map(|l| if let Listener::At(address) = l { Some(address) } else { None }).collect())
+}
+
+/// Hosts by address: a list of addresses, networks, `localhost` and `*`.
+pub(super) fn networks(value: &DeValue<'_>) -> Result<Vec<Network>, String> {
+    let mut all = Vec::new();
+    for word in words(value)? {
+        let wrong =
+            || format!("`{word}` is no address, no network such as \"192.168.1.0/24\", not localhost and not *");
+        all.extend(Network::parse(&word).ok_or_else(wrong)?);
+    }
+    Ok(all)
 }
 
 fn expected(what: &str, value: &DeValue<'_>) -> String {

@@ -106,6 +106,9 @@ pub fn serve(home: &Path, more: &[&str]) -> Command {
     if !more.contains(&"--user") {
         arguments.extend(["--users", &users]);
     }
+    if !more.contains(&"--nfs") {
+        arguments.extend(["--nfs", "off"]);
+    }
     arguments.extend(more);
     longshore(home, &arguments)
 }

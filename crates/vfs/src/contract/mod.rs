@@ -1,7 +1,9 @@
 //! What every backend must do, as tests. A backend's own tests call [`contract_tests!`](crate::contract_tests) with a
-//! function that makes a [`World`]; nothing else uses this. Files and data are in `data.rs`, names in `names.rs`.
+//! function that makes a [`World`]; nothing else uses this. Files and data are in `data.rs`, names in `names.rs`,
+//! handles in `handles.rs`.
 
 pub mod data;
+pub mod handles;
 pub mod names;
 
 use std::any::Any;
@@ -38,6 +40,10 @@ macro_rules! contract_tests {
             hard_links, symbolic_links, links_do_not_lead_out, links_within_the_root_work_from_below,
             a_listing_shows_every_entry_once, a_listing_goes_on_while_names_change, case_is_ignored_where_asked,
             spelling_follows_changes, names_that_are_not_text, long_names, entries_are_described
+        }
+        $crate::contract_tests! { @each $make, handles:
+            a_handle_leads_back, a_handle_outlives_renames, a_handle_of_what_is_gone_is_stale, strange_handles_are_refused,
+            a_handle_gives_no_rights, a_link_is_opened_itself, special_files_are_made
         }
     };
     (@each $make:path, $room:ident: $($name:ident),+) => {

@@ -7,7 +7,7 @@ use super::tree::{ROOT, Tree};
 use super::walk::Found;
 use super::{MemFs, Op};
 use crate::{
-    Access, AccessMask, Attr, Backend, Capabilities, Cred, Disposition, FileId, FileKind, FsStat, Node, OpenHow,
+    Access, AccessMask, Attr, Backend, Capabilities, Cred, Disposition, FileId, FileKind, FsStat, Name, Node, OpenHow,
     Opened, Path, Rename, VfsError, VfsResult, Wait, WantKind,
 };
 
@@ -146,6 +146,38 @@ impl Backend for MemFs {
         self.shared.due_or_block(Op::Spell, wait)?;
         let dir = self.directory(dir)?;
         self.shared.tree.lock().spell(cred, dir, path)
+    }
+
+    fn handle_of(&self, node: &dyn Node) -> VfsResult<Vec<u8>> {
+        Ok(self.own(node)?.ino().to_be_bytes().to_vec())
+    }
+
+    fn entry_handle(&self, cred: &Cred, dir: &dyn Node, name: Name<'_>) -> VfsResult<(Attr, Vec<u8>)> {
+        let attr = self.attr_at(cred, dir, &Path::here().join(name), Wait::Allowed)?;
+        Ok((attr, attr.id.ino.to_be_bytes().to_vec()))
+    }
+
+    fn open_handle(&self, cred: &Cred, handle: &[u8], access: Access, wait: Wait) -> VfsResult<Opened> {
+        self.shared.due_or_block(Op::OpenHandle, wait)?;
+        let ino = u64::from_be_bytes(handle.try_into().map_err(|_| VfsError::InvalidArgument)?);
+        let mut tree = self.shared.tree.lock();
+        if tree.inode(ino)?.nlink == 0 {
+            return Err(VfsError::Stale);
+        }
+        let entry = tree.entry_of(ino);
+        let how = OpenHow { access, disposition: Disposition::Open, kind: WantKind::Any, follow: false, mode: 0 };
+        self.open_found(&mut tree, cred, ino, entry, &how)
+    }
+
+    fn make_special(&self, cred: &Cred, dir: &dyn Node, path: &Path, kind: FileKind, mode: u32) -> VfsResult<()> {
+        self.shared.due_to_change(Op::Open)?;
+        if !matches!(kind, FileKind::Fifo | FileKind::Socket) {
+            return Err(VfsError::NotSupported);
+        }
+        let dir = self.directory(dir)?;
+        let mut tree = self.shared.tree.lock();
+        let (dir, name) = tree.find_parent(cred, dir, path)?;
+        tree.make(cred, dir, &name, kind, mode, self.shared.clock.now()).map(drop)
     }
 
     fn fs_stat(&self) -> VfsResult<FsStat> {

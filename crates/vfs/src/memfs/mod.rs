@@ -22,6 +22,7 @@ use tree::Tree;
 #[expect(missing_docs, reason = "each is the call of its name")]
 pub enum Op {
     Open,
+    OpenHandle,
     AttrAt,
     Remove,
     Rename,

@@ -128,6 +128,11 @@ impl Tree {
         self.entries.get(&number)
     }
 
+    /// Some entry of an object; none for the root.
+    pub fn entry_of(&self, ino: u64) -> Option<u64> {
+        self.entries.iter().find(|(_, entry)| entry.ino == ino).map(|(number, _)| *number)
+    }
+
     /// The entry `name` of a directory.
     pub fn named(&self, dir: u64, name: &[u8]) -> Option<(u64, &Entry)> {
         let number = *self.inodes.get(&dir)?.names.get(name)?;

@@ -1,0 +1,230 @@
+//! From a record to its reply: the RPC header (RFC 5531), who calls, the table of programs, and what is answered when
+//! a call is none of them.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use nfs_wire::mount::MountProc;
+use nfs_wire::nfs3::{Nfs3Proc, ReadArgs, ReaddirArgs, ReaddirPlusArgs};
+use nfs_wire::portmap::{PmapProc, RpcbProc};
+use nfs_wire::rpc::{
+    AuthStat, BadCall, Call, Credential, program, put_auth_error, put_garbage_args, put_proc_unavail,
+    put_prog_mismatch, put_prog_unavail, put_rpc_mismatch, put_success, put_system_err,
+};
+use nfs_wire::xdr::{Put, Reader, Xdr};
+use vfs::{Frame, Wait};
+
+use crate::config::Caller;
+use crate::connection::Inner;
+use crate::failure::Halt;
+use crate::files::Cx;
+use crate::nfs3::read::HEAD_BYTES;
+use crate::reply::ReplyWriter;
+use crate::{PathCounters, mount, nfs3, portmap};
+
+/// Room a reply begins with unless the call says how much it will need.
+const SMALL_REPLY_BYTES: usize = 512;
+/// Room for a listing, whatever the client would take; it grows where it must.
+const LISTING_REPLY_BYTES: usize = 64 << 10;
+
+/// A procedure of a program that is served here.
+#[derive(Clone, Copy)]
+enum Procedure {
+    Portmap(PmapProc),
+    /// In version 3 or 4.
+    Rpcbind(RpcbProc, u32),
+    /// In version 1 or 3.
+    Mount(MountProc, u32),
+    Nfs3(Nfs3Proc),
+}
+
+/// One call as READ and WRITE see it.
+pub(crate) struct Job<'a> {
+    pub conn: &'a Rc<Inner>,
+    /// Who calls; nothing may wait.
+    pub cx: Cx,
+    /// The record.
+    pub frame: &'a Frame,
+    /// Where the arguments begin in it.
+    args_at: usize,
+    /// Further calls are waiting behind it.
+    pub more_behind: bool,
+}
+
+impl Job<'_> {
+    /// The arguments.
+    pub fn args(&self) -> Reader<'_> {
+        Reader::new(self.frame.get(self.args_at..).unwrap_or_default())
+    }
+}
+
+/// Why a call is not looked at any further, by the reply that says so.
+enum Refused {
+    RpcMismatch,
+    Auth(AuthStat),
+    ProgUnavail,
+    ProgMismatch(u32, u32),
+    ProcUnavail,
+    GarbageArgs,
+    SystemErr,
+}
+
+/// Answers one record.
+pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
+    PathCounters::bump(&conn.shard.counters.calls, 1);
+    let mut r = Reader::new(&frame);
+    let call = match Call::decode(&mut r) {
+        Ok(call) => call,
+        Err(BadCall::RpcMismatch { xid }) => return refuse(&conn, xid, &Refused::RpcMismatch),
+        Err(BadCall::Auth { xid, stat }) => return refuse(&conn, xid, &Refused::Auth(stat)),
+        // Nothing here calls a client, so that no reply is waited for.
+        Err(BadCall::Reply) => return,
+        Err(BadCall::Malformed(_)) => return conn.disconnect("a record that is no RPC message"),
+    };
+    let args_at = r.position();
+    let outcome = match procedure(&call).and_then(|found| Ok((found, caller(&conn, &call)?))) {
+        Ok((procedure, caller)) => {
+            conn.established.set(conn.established.get() || conn.server.knows(conn.peer));
+            let (server, peer, local) = (Arc::clone(&conn.server), conn.peer, conn.local);
+            let cx = Cx { server, peer, local, caller, wait: Wait::Never };
+            let job = Job { conn: &conn, cx, frame: &frame, args_at, more_behind };
+            answer(procedure, &job, call.xid).await
+        }
+        Err(refused) => Err(refused),
+    };
+    if let Err(refused) = outcome {
+        refuse(&conn, call.xid, &refused);
+    }
+}
+
+fn refuse(conn: &Inner, xid: u32, why: &Refused) {
+    let mut out = ReplyWriter::new(&conn.shard.pool, SMALL_REPLY_BYTES);
+    match *why {
+        Refused::RpcMismatch => put_rpc_mismatch(xid, &mut out),
+        Refused::Auth(stat) => put_auth_error(xid, stat, &mut out),
+        Refused::ProgUnavail => put_prog_unavail(xid, &mut out),
+        Refused::ProgMismatch(low, high) => put_prog_mismatch(xid, low, high, &mut out),
+        Refused::ProcUnavail => put_proc_unavail(xid, &mut out),
+        Refused::GarbageArgs => put_garbage_args(xid, &mut out),
+        Refused::SystemErr => put_system_err(xid, &mut out),
+    }
+    send(conn, out);
+}
+
+fn send(conn: &Inner, out: ReplyWriter) {
+    let (reply, tail) = out.finish();
+    conn.send(reply);
+    if let Some(tail) = tail {
+        conn.send(tail);
+    }
+}
+
+/// The programs, their versions and procedures.
+fn procedure(call: &Call<'_>) -> Result<Procedure, Refused> {
+    let number = call.procedure;
+    let found = match (call.program, call.version) {
+        (program::PORTMAP, 2) => PmapProc::from_u32(number).map(Procedure::Portmap),
+        (program::PORTMAP, version @ (3 | 4)) => RpcbProc::from_u32(number).map(|p| Procedure::Rpcbind(p, version)),
+        (program::MOUNT, version @ (1 | 3)) => MountProc::from_u32(number).map(|p| Procedure::Mount(p, version)),
+        (program::NFS, 3) => Nfs3Proc::from_u32(number).map(Procedure::Nfs3),
+        (program::PORTMAP, _) => return Err(Refused::ProgMismatch(2, 4)),
+        (program::MOUNT, _) => return Err(Refused::ProgMismatch(1, 3)),
+        (program::NFS, _) => return Err(Refused::ProgMismatch(3, 3)),
+        _ => return Err(Refused::ProgUnavail),
+    };
+    found.ok_or(Refused::ProcUnavail)
+}
+
+/// Who calls. The last credential is remembered as it was sent: the next call mostly bears the same.
+fn caller(conn: &Inner, call: &Call<'_>) -> Result<Arc<Caller>, Refused> {
+    let mut known = conn.caller.borrow_mut();
+    let body = call.credential.body.0;
+    if call.credential.flavor == nfs_wire::rpc::Flavor::SYS
+        && let Some((_, caller)) = known.as_ref().filter(|(bytes, _)| bytes == body)
+    {
+        return Ok(Arc::clone(caller));
+    }
+    match Credential::parse(&call.credential).map_err(Refused::Auth)? {
+        Credential::None => Ok(Arc::default()),
+        Credential::Sys(sys) => {
+            let caller = Arc::new(Caller::sys(&sys));
+            *known = Some((body.to_vec(), Arc::clone(&caller)));
+            Ok(caller)
+        }
+        Credential::Gss(_) | Credential::Tls => Err(Refused::Auth(AuthStat::BadCred)),
+    }
+}
+
+async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32) -> Result<(), Refused> {
+    let room = reply_room(procedure, job);
+    let _reserved = job.conn.reserve(room);
+    let mut out = ReplyWriter::new(&job.conn.shard.pool, room);
+    put_success(xid, &mut out);
+    let done = match procedure {
+        Procedure::Nfs3(Nfs3Proc::Read) => nfs3::read::read(job, &mut out).await,
+        Procedure::Nfs3(Nfs3Proc::Write) => nfs3::write::write(job, &mut out).await,
+        other => in_place_or_beside(other, job, &mut out).await,
+    };
+    match done {
+        Ok(()) => {
+            send(job.conn, out);
+            Ok(())
+        }
+        Err(Halt::Malformed) => Err(Refused::GarbageArgs),
+        Err(Halt::Unavailable) => Err(Refused::ProcUnavail),
+        Err(Halt::WouldBlock | Halt::Lost) => Err(Refused::SystemErr),
+    }
+}
+
+/// Room for the reply: what the call says it will need, within bounds.
+fn reply_room(procedure: Procedure, job: &Job<'_>) -> usize {
+    let mut args = job.args();
+    let config = &job.cx.server.settings.load().config;
+    match procedure {
+        Procedure::Nfs3(Nfs3Proc::Read) => ReadArgs::decode(&mut args)
+            .map_or(SMALL_REPLY_BYTES, |args| HEAD_BYTES + args.count_bytes.min(config.max_read_bytes) as usize + 8),
+        Procedure::Nfs3(Nfs3Proc::Readdir) => ReaddirArgs::decode(&mut args)
+            .map_or(SMALL_REPLY_BYTES, |args| (args.count_bytes as usize).min(LISTING_REPLY_BYTES) + HEAD_BYTES),
+        Procedure::Nfs3(Nfs3Proc::ReaddirPlus) => ReaddirPlusArgs::decode(&mut args)
+            .map_or(SMALL_REPLY_BYTES, |args| (args.max_count_bytes as usize).min(LISTING_REPLY_BYTES) + HEAD_BYTES),
+        _ => SMALL_REPLY_BYTES,
+    }
+}
+
+/// Runs a procedure in place where that is likely not to wait, and on a worker where it would.
+async fn in_place_or_beside(procedure: Procedure, job: &Job<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
+    let begin = out.len();
+    if is_quick(procedure) {
+        match run(procedure, &job.cx, &mut job.args(), out) {
+            Err(Halt::WouldBlock) => out.truncate(begin),
+            other => return other,
+        }
+    }
+    let cx = Cx { wait: Wait::Allowed, ..job.cx.clone() };
+    let (frame, args_at, mut lent) = (job.frame.clone(), job.args_at, out.lend());
+    let work = move || {
+        let mut args = Reader::new(frame.get(args_at..).unwrap_or_default());
+        let done = run(procedure, &cx, &mut args, &mut lent);
+        (lent, done)
+    };
+    let (lent, done) = job.conn.offload(work).await.ok_or(Halt::Lost)?;
+    *out = lent;
+    done
+}
+
+fn is_quick(procedure: Procedure) -> bool {
+    match procedure {
+        Procedure::Portmap(_) | Procedure::Rpcbind(..) => true,
+        Procedure::Mount(procedure, _) => procedure != MountProc::Mnt,
+        Procedure::Nfs3(procedure) => nfs3::is_quick(procedure),
+    }
+}
+
+fn run(procedure: Procedure, cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
+    match procedure {
+        Procedure::Portmap(procedure) => portmap::pmap(procedure, cx, args, out),
+        Procedure::Rpcbind(procedure, version) => portmap::rpcbind(procedure, version, cx, args, out),
+        Procedure::Mount(procedure, version) => mount::run(procedure, version, cx, args, out),
+        Procedure::Nfs3(procedure) => nfs3::run(procedure, cx, args, out),
+    }
+}

@@ -1,0 +1,41 @@
+//! What a connection needs from outside: time, chance, threads, memory. All of it is a seam.
+
+use std::sync::Arc;
+
+use vfs::{BufPool, Executor, PipePool};
+
+/// Time, as the server sees it.
+pub trait Clock: Send + Sync {
+    /// Seconds since 1970, for whoever asks the portmapper.
+    fn unix_secs(&self) -> u32;
+
+    /// Milliseconds since some point, never going back.
+    fn monotonic_ms(&self) -> u64;
+}
+
+/// Fills its argument with bytes nobody can guess.
+pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
+
+/// What all connections of a server share.
+#[derive(Clone)]
+pub struct Env {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub random: Random,
+}
+
+/// What a connection gets from the thread it lives on.
+#[derive(Clone)]
+pub struct Shard {
+    /// Buffers.
+    pub pool: BufPool,
+    /// Pipes for the page path; `None` serves everything by copying.
+    pub pipes: Option<Arc<dyn PipePool>>,
+    /// Threads for work that may wait.
+    pub executor: Arc<dyn Executor>,
+    /// How many of those threads may usefully run beside this one now: 0 keeps writes inline.
+    pub idle_cores: Arc<dyn Fn() -> usize + Send + Sync>,
+    /// This shard's counts of paths taken.
+    pub counters: Arc<crate::PathCounters>,
+}

@@ -1,0 +1,33 @@
+//! The server's half of NFS: one RPC connection as a machine that takes records and gives replies.
+//!
+//! [`Server`] holds what connections share: exports, the key that signs file handles, open files, the table of claims.
+//! [`Connection`] is one connection; whoever owns the socket hands it frames and sends its replies. It answers NFSv3,
+//! MOUNT and the portmapper on one port. READ and WRITE are done in place where they need not wait; everything else that
+//! may wait runs on a worker. No socket, file system, runtime or wall clock is named here; a test joins a connection to
+//! a client in memory.
+
+#![forbid(unsafe_code)]
+
+mod attr;
+mod cache;
+mod config;
+mod connection;
+mod counters;
+mod dispatch;
+mod env;
+mod failure;
+mod files;
+mod guard;
+mod handle;
+mod mount;
+mod nfs3;
+mod portmap;
+mod reply;
+mod server;
+
+pub use config::{Config, Export, ExportOptions, Network, Squash};
+pub use connection::Connection;
+pub use counters::{PathCounters, PathTotals};
+pub use env::{Clock, Env, Random, Shard};
+pub use handle::{HandleKey, KEY_BYTES};
+pub use server::Server;

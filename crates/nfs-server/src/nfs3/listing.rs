@@ -1,0 +1,118 @@
+//! READDIR and READDIRPLUS (RFC 1813 3.3.16, 3.3.17): entries straight from the backend into the reply. Cookies are the
+//! backend's own, which stay good while the directory changes; the two that stand for `.` and `..` come before them.
+
+use nfs_wire::NfsStat3;
+use nfs_wire::nfs3::{DirEntry, DirLimits, DirWriter, PostOpAttr, ReaddirArgs, ReaddirPlusArgs};
+use nfs_wire::xdr::{Bounded, Reader, Xdr};
+use vfs::{Access, Attr, Name, Wait};
+
+use super::answer;
+use super::object::parent;
+use crate::attr::fattr;
+use crate::failure::{Done, Halt};
+use crate::files::{Cx, Target, post_op};
+use crate::reply::ReplyWriter;
+
+/// The most bytes of one reply, whatever the client would take.
+const MOST_BYTES: usize = 256 << 10;
+/// Cookies do not become bad as long as their directory is there, so that there is only one verifier.
+const VERIFIER: [u8; 8] = [0; 8];
+/// The cookie behind `.` and the one behind `..`: file systems number their own entries from there on.
+const BEHIND_SELF: u64 = 1;
+const BEHIND_PARENT: u64 = 2;
+
+/// What is asked for.
+struct Asked<'a> {
+    dir: &'a [u8],
+    cookie: u64,
+    verifier: [u8; 8],
+    limits: DirLimits,
+    plus: bool,
+}
+
+pub fn readdir(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
+    let args = ReaddirArgs::decode(args)?;
+    let limits = DirLimits::of_readdir(&args);
+    let (cookie, verifier) = (args.cookie, args.cookie_verifier);
+    list(cx, &Asked { dir: &args.dir, cookie, verifier, limits, plus: false }, out)
+}
+
+pub fn readdir_plus(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
+    let args = ReaddirPlusArgs::decode(args)?;
+    let limits = DirLimits::of_readdir_plus(&args);
+    let (cookie, verifier) = (args.cookie, args.cookie_verifier);
+    list(cx, &Asked { dir: &args.dir, cookie, verifier, limits, plus: true }, out)
+}
+
+fn list(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
+    if cx.wait == Wait::Never {
+        return Err(Halt::WouldBlock);
+    }
+    let begin = nfs_wire::xdr::Put::len(out);
+    match entries(cx, asked, out) {
+        Ok(()) => Ok(()),
+        Err(stop) => {
+            nfs_wire::xdr::Put::truncate(out, begin);
+            answer(Err::<(), _>(stop), || cx.attr_if_known(asked.dir), out)
+        }
+    }
+}
+
+fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<()> {
+    let dir = cx.target(asked.dir)?;
+    dir.must_be_directory()?;
+    let attr = dir.attr(cx)?;
+    if asked.cookie != 0 && asked.verifier != VERIFIER {
+        return Err(NfsStat3::BAD_COOKIE.into());
+    }
+    let node = dir.open(cx, Access::READ, &attr)?;
+    let attributes = Some(fattr(&dir.object.export, &attr));
+    let mut limits = asked.limits;
+    limits.max_count_bytes = limits.max_count_bytes.min(MOST_BYTES);
+    let mut writer = DirWriter::begin(&attributes, VERIFIER, limits, out);
+    let fits = dots(cx, asked, &dir, &attr, &mut writer, out);
+    let from = if asked.cookie <= BEHIND_PARENT { 0 } else { asked.cookie };
+    let eof = fits
+        && node.read_dir(from, &mut |entry| {
+            let found = DirEntry { fileid: entry.ino, name: entry.name.as_bytes(), cookie: entry.next_cookie };
+            if !asked.plus {
+                return writer.entry(&found, out);
+            }
+            let (attributes, handle) = more(cx, &dir, entry.name);
+            writer.entry_plus(&found, &attributes, &handle.as_deref().map(Bounded), out)
+        })?;
+    writer.end(eof, &post_op(&dir.object), out);
+    Ok(())
+}
+
+/// Appends the two entries a backend does not list, as far as they have not been taken; false when one does not fit.
+fn dots(cx: &Cx, asked: &Asked<'_>, dir: &Target, attr: &Attr, writer: &mut DirWriter, out: &mut ReplyWriter) -> bool {
+    let mut put = |attr: &Attr, handle: &[u8], name: &[u8], cookie: u64| {
+        let entry = DirEntry { fileid: attr.id.ino, name, cookie };
+        if !asked.plus {
+            return writer.entry(&entry, out);
+        }
+        let attributes: PostOpAttr = Some(fattr(&dir.object.export, attr));
+        writer.entry_plus(&entry, &attributes, &Some(Bounded(handle)), out)
+    };
+    if asked.cookie < BEHIND_SELF && !put(attr, &dir.object.handle, b".", BEHIND_SELF) {
+        return false;
+    }
+    if asked.cookie < BEHIND_PARENT {
+        // Above a directory that may not be passed through it is not known; any number does.
+        return match parent(cx, dir, *attr) {
+            Ok((above, attr)) => put(&attr, &above.handle, b"..", BEHIND_PARENT),
+            Err(_) => put(attr, &dir.object.handle, b"..", BEHIND_PARENT),
+        };
+    }
+    true
+}
+
+/// Attributes and handle of an entry, where they can be had.
+fn more(cx: &Cx, dir: &Target, name: Name<'_>) -> (PostOpAttr, Option<Vec<u8>>) {
+    let export = &dir.object.export;
+    match export.backend.entry_handle(&dir.cred, &*dir.object.node, name) {
+        Ok((attr, handle)) => (Some(fattr(export, &attr)), cx.server.key.seal(&export.id, &handle)),
+        Err(_) => (None, None),
+    }
+}

@@ -1,0 +1,146 @@
+//! What all connections share: exports, the key, open files, the table of claims, who has mounted what.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use arc_swap::ArcSwap;
+use coherence::Table;
+use parking_lot::Mutex;
+use vfs::VfsResult;
+
+use crate::Env;
+use crate::cache::Cache;
+use crate::config::{Config, Export};
+use crate::handle::{ExportId, HandleKey};
+
+/// Mounts remembered for DUMP; nothing depends on them.
+const MAX_MOUNTS: usize = 1024;
+
+/// The part of a server that outlives its connections.
+pub struct Server {
+    pub(crate) env: Env,
+    pub(crate) key: HandleKey,
+    pub(crate) settings: ArcSwap<Settings>,
+    pub(crate) table: Table,
+    pub(crate) cache: Cache,
+    pub(crate) mounts: Mutex<VecDeque<(IpAddr, Vec<u8>)>>,
+    verifier: AtomicU64,
+}
+
+/// A configuration as it is in use.
+pub(crate) struct Settings {
+    pub config: Config,
+    pub exports: Vec<Arc<Exported>>,
+}
+
+/// An export with the number that is in its handles.
+pub(crate) struct Exported {
+    pub id: ExportId,
+    pub export: Export,
+    root_dev: u64,
+}
+
+impl std::ops::Deref for Exported {
+    type Target = Export;
+
+    fn deref(&self) -> &Export {
+        &self.export
+    }
+}
+
+impl Exported {
+    /// The number of a file system in it: the export's own, unless another one is mounted below.
+    pub fn fsid(&self, dev: u64) -> u64 {
+        let own = u64::from_be_bytes(self.id);
+        if dev == self.root_dev { own } else { own ^ dev.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
+    }
+}
+
+impl Settings {
+    fn new(mut config: Config, key: &HandleKey) -> Self {
+        let exported = |export: Export| {
+            let root_dev = export.backend.root().id().dev;
+            Arc::new(Exported { id: key.export_id(&export.name), root_dev, export })
+        };
+        let exports = std::mem::take(&mut config.exports).into_iter().map(exported).collect();
+        Self { config, exports }
+    }
+}
+
+impl Server {
+    /// A server with nothing connected. `table` is the one other protocols' servers on the same backends use, and the
+    /// clock counts from where theirs does.
+    pub fn new(config: Config, key: HandleKey, table: Table, env: Env) -> Arc<Self> {
+        let mut verifier = [0; 8];
+        (env.random)(&mut verifier);
+        Arc::new(Self {
+            settings: ArcSwap::from_pointee(Settings::new(config, &key)),
+            cache: Cache::default(),
+            mounts: Mutex::default(),
+            verifier: AtomicU64::new(u64::from_be_bytes(verifier)),
+            env,
+            key,
+            table,
+        })
+    }
+
+    /// Replaces the settings. Handles of exports that are still there stay good.
+    pub fn reload(&self, config: Config) {
+        self.settings.store(Arc::new(Settings::new(config, &self.key)));
+        self.cache.clear();
+    }
+
+    /// Closes files that nobody has used for a while; to be called every few seconds.
+    pub fn sweep(&self) {
+        self.cache.sweep(self.env.clock.monotonic_ms());
+    }
+
+    /// Objects kept open between calls.
+    pub fn open_count(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// Whether any export lets the host in, so that it is worth listening to.
+    pub(crate) fn knows(&self, peer: SocketAddr) -> bool {
+        self.settings.load().exports.iter().any(|export| export.is_shown_to(peer.ip()))
+    }
+
+    pub(crate) fn export(&self, id: &ExportId) -> Option<Arc<Exported>> {
+        self.settings.load().exports.iter().find(|export| export.id == *id).cloned()
+    }
+
+    /// The verifier of WRITE and COMMIT (RFC 1813 3.3.7): another one after each start, and after a failure to write
+    /// what was acknowledged.
+    pub(crate) fn write_verifier(&self) -> [u8; 8] {
+        self.verifier.load(Relaxed).to_be_bytes()
+    }
+
+    /// Looks whether written data are safe; if they may be lost, clients must send them again.
+    pub(crate) fn synced(&self, result: VfsResult<()>) -> VfsResult<()> {
+        if result.is_err() {
+            self.verifier.fetch_add(1, Relaxed);
+        }
+        result
+    }
+
+    pub(crate) fn now(&self) -> coherence::Instant {
+        coherence::Instant(self.env.clock.monotonic_ms())
+    }
+
+    pub(crate) fn remember_mount(&self, host: IpAddr, path: &[u8]) {
+        let mut mounts = self.mounts.lock();
+        mounts.retain(|(h, p)| !(*h == host && p == path));
+        if mounts.len() >= MAX_MOUNTS {
+            mounts.pop_front();
+        }
+        mounts.push_back((host, path.to_vec()));
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("open", &self.open_count()).finish_non_exhaustive()
+    }
+}

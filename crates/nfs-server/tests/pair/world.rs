@@ -1,0 +1,231 @@
+//! A server on a file system in memory, and a client that sends calls and decodes what comes back.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use coherence::Table;
+use nfs_server::{
+    Clock, Config, Connection, Env, Export, ExportOptions, HandleKey, Network, PathCounters, Server, Shard, Squash,
+};
+use nfs_wire::NfsStat3;
+use nfs_wire::mount::MountResult;
+use nfs_wire::nfs3::{CreateArgs, CreateHow, CreateRes, DirOp, GetattrRes, LookupRes, Nfs3Proc, Sattr};
+use nfs_wire::rpc::{AuthSys, Call, Flavor, FragmentHeader, OpaqueAuth, Outcome, Reply, program};
+use nfs_wire::xdr::{Bounded, List, Reader, Xdr, to_vec};
+use vfs::memfs::{ManualClock, MemFs};
+use vfs::{Buf, BufPool, Frame, Inline};
+
+/// The user of the tests.
+pub const UID: u32 = 1000;
+
+struct TestClock(Arc<ManualClock>);
+
+impl Clock for TestClock {
+    fn unix_secs(&self) -> u32 {
+        self.0.now().secs as u32
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.0.now().secs as u64 * 1000
+    }
+}
+
+/// A server with one export, `/data`.
+pub struct World {
+    pub server: Arc<Server>,
+    pub fs: Arc<MemFs>,
+    pub table: Table,
+    pub clock: Arc<ManualClock>,
+    pub counters: Arc<PathCounters>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(change: impl FnOnce(&mut ExportOptions)) -> Self {
+        let clock = ManualClock::at_secs(1_700_000_000);
+        let fs = MemFs::new(Arc::clone(&clock));
+        let table = Table::new();
+        let mut world =
+            Self { server: Self::server(&fs, &table, &clock, change, 1), fs, table, clock, counters: Arc::default() };
+        world.counters = Arc::default();
+        world
+    }
+
+    /// The server of another run: the same key, other chance.
+    pub fn restart(&mut self) {
+        self.server = Self::server(&self.fs, &self.table, &self.clock, |_| {}, 2);
+    }
+
+    fn server(
+        fs: &Arc<MemFs>,
+        table: &Table,
+        clock: &Arc<ManualClock>,
+        change: impl FnOnce(&mut ExportOptions),
+        chance: u8,
+    ) -> Arc<Server> {
+        let mut options = ExportOptions { squash: Squash::None, ..ExportOptions::default() };
+        change(&mut options);
+        let export = Export { name: "data".into(), backend: Arc::clone(fs) as _, options };
+        let config = Config {
+            exports: vec![export],
+            max_read_bytes: 1 << 20,
+            max_write_bytes: 1 << 20,
+            page_read_bytes: None,
+            worker_write_bytes: 256 << 10,
+        };
+        let env = Env {
+            clock: Arc::new(TestClock(Arc::clone(clock))),
+            random: Arc::new(move |bytes: &mut [u8]| bytes.fill(chance)),
+        };
+        Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env)
+    }
+
+    pub fn connect(&self) -> Client {
+        self.connect_from("127.0.0.1:700", UID)
+    }
+
+    pub fn connect_from(&self, peer: &str, uid: u32) -> Client {
+        let shard = Shard {
+            pool: BufPool::new(1 << 20),
+            pipes: None,
+            executor: Arc::new(Inline),
+            idle_cores: Arc::new(|| 0),
+            counters: Arc::clone(&self.counters),
+        };
+        let local = "127.0.0.1:2049".parse().unwrap();
+        let connection = Connection::new(Arc::clone(&self.server), shard, peer.parse().unwrap(), local);
+        Client { connection, xid: 0, uid }
+    }
+}
+
+/// One end of a connection, calling one thing at a time.
+pub struct Client {
+    pub connection: Connection,
+    xid: u32,
+    pub uid: u32,
+}
+
+/// What came of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    Results(Vec<u8>),
+    Mismatch(u32, u32),
+    Other(String),
+}
+
+impl Client {
+    /// The record of a call.
+    pub fn record(&mut self, program: u32, version: u32, procedure: u32, args: &[u8]) -> Vec<u8> {
+        self.xid += 1;
+        let gids = [UID];
+        let body =
+            AuthSys { stamp: 0, machine_name: Bounded(b"test"), uid: self.uid, gid: self.uid, gids: List::new(&gids) }
+                .to_body();
+        let credential = OpaqueAuth { flavor: Flavor::SYS, body: Bounded(&body) };
+        let call = Call { xid: self.xid, program, version, procedure, credential, verifier: OpaqueAuth::NONE };
+        let mut record = Vec::new();
+        call.put(&mut record);
+        record.extend(args);
+        record
+    }
+
+    /// Hands a fragment to the connection as a driver would; false when it is refused.
+    pub fn send_fragment(&mut self, bytes: &[u8], last: bool) -> bool {
+        let mark = FragmentHeader { last, len_bytes: bytes.len() as u32 }.to_bytes();
+        let frame = [&mark[..], bytes].concat();
+        match self.connection.framing(&frame) {
+            Ok(Some((len, _))) => assert_eq!(len, frame.len()),
+            Ok(None) => panic!("a whole mark was not enough"),
+            Err(_) => return false,
+        }
+        let mut buf = Buf::unpooled(frame.len());
+        buf.push(&frame);
+        self.connection.receive(Frame::from(buf), false);
+        self.connection.poll(&mut Context::from_waker(Waker::noop()));
+        true
+    }
+
+    /// The next reply, without its mark.
+    pub fn reply(&mut self) -> Option<Vec<u8>> {
+        let reply = self.connection.next_reply()?;
+        assert!(reply.pages.is_none());
+        let (mark, rest) = reply.head.split_first_chunk::<4>().unwrap();
+        let mark = FragmentHeader::from_bytes(*mark);
+        assert!(mark.last && mark.len_bytes as usize == rest.len() && rest.len() % 4 == 0);
+        Some(rest.to_vec())
+    }
+
+    pub fn call(&mut self, program: u32, version: u32, procedure: u32, args: &[u8]) -> Answer {
+        let record = self.record(program, version, procedure, args);
+        assert!(self.send_fragment(&record, true));
+        let reply = self.reply().expect("a reply");
+        let mut r = Reader::new(&reply);
+        let header = Reply::decode(&mut r).unwrap();
+        assert_eq!(header.xid, self.xid);
+        match header.outcome {
+            Outcome::Success { .. } => Answer::Results(r.rest().to_vec()),
+            Outcome::ProgMismatch { low, high } => Answer::Mismatch(low, high),
+            other => Answer::Other(format!("{other:?}")),
+        }
+    }
+
+    pub fn results(&mut self, program: u32, version: u32, procedure: u32, args: &[u8]) -> Vec<u8> {
+        match self.call(program, version, procedure, args) {
+            Answer::Results(results) => results,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// An NFSv3 call's results.
+    pub fn nfs<'a>(&mut self, procedure: Nfs3Proc, args: &impl Xdr<'a>) -> Vec<u8> {
+        self.results(program::NFS, 3, procedure as u32, &to_vec(args))
+    }
+
+    pub fn mount(&mut self, path: &str) -> Result<Vec<u8>, u32> {
+        let results = self.results(program::MOUNT, 3, 1, &to_vec(&path.as_bytes()));
+        let result: MountResult<'_> = all(&results);
+        result.map(|ok| ok.handle.to_vec()).map_err(|status| status.0)
+    }
+
+    pub fn root(&mut self) -> Vec<u8> {
+        self.mount("/data").unwrap()
+    }
+
+    pub fn lookup(&mut self, dir: &[u8], name: &str) -> Result<Vec<u8>, NfsStat3> {
+        let results = self.nfs(Nfs3Proc::Lookup, &at(dir, name));
+        let result: LookupRes<'_> = all(&results);
+        result.map(|ok| ok.handle.to_vec()).map_err(|failed| failed.status)
+    }
+
+    pub fn create(&mut self, dir: &[u8], name: &str, how: CreateHow) -> Result<Vec<u8>, NfsStat3> {
+        let results = self.nfs(Nfs3Proc::Create, &CreateArgs { at: at(dir, name), how });
+        let result: CreateRes<'_> = all(&results);
+        result.map(|ok| ok.handle.unwrap().to_vec()).map_err(|failed| failed.status)
+    }
+
+    pub fn make(&mut self, dir: &[u8], name: &str) -> Vec<u8> {
+        self.create(dir, name, CreateHow::Guarded(Sattr { mode: Some(0o644), ..Sattr::NONE })).unwrap()
+    }
+
+    pub fn getattr(&mut self, handle: &[u8]) -> Result<nfs_wire::nfs3::Fattr, NfsStat3> {
+        let results = self.nfs(Nfs3Proc::Getattr, &Bounded::<64>(handle));
+        all::<GetattrRes>(&results).map_err(|failed| failed.status)
+    }
+}
+
+pub fn at<'a>(dir: &'a [u8], name: &'a str) -> DirOp<'a> {
+    DirOp { dir: Bounded(dir), name: name.as_bytes() }
+}
+
+/// Results, which must end where their type does.
+pub fn all<'a, T: Xdr<'a>>(bytes: &'a [u8]) -> T {
+    nfs_wire::xdr::decode_all(bytes).expect("results that can be decoded")
+}
+
+/// Whom the exports are for, in tests that say otherwise.
+pub fn networks(text: &str) -> Vec<Network> {
+    Network::parse(text).unwrap()
+}
