@@ -10,7 +10,7 @@ use smb_wire::smb2::{
 
 use crate::util::client::Profile;
 use crate::util::ops::{created, ioctl_message, read_message, write_message};
-use crate::util::world::{PASSWORD, USER};
+use crate::util::world::{OTHER, OTHER_PASSWORD, PASSWORD, SHARE, USER};
 use crate::util::{Client, Message, OpenAs, World};
 
 /// The message id of what answers nothing.
@@ -40,7 +40,7 @@ fn any_channel_serves_the_session_with_a_key_of_its_own() {
     for dialect in [Dialect::V3_0, Dialect::V3_0_2, Dialect::V3_1_1] {
         let world = World::new();
         let mut first = world.logged_in(Profile::dialect(dialect));
-        first.tree_connect(crate::util::world::SHARE);
+        first.tree_connect(SHARE);
         let mut second = bound(&world, &first);
         (first.sign, second.sign) = (true, true);
         let file = first.create("f", &OpenAs::default());
@@ -69,6 +69,7 @@ fn who_may_not_bind_is_told_by_the_book_and_the_session_goes_on() {
     let ccm = Profile { ciphers: vec![Cipher::Aes128Ccm], ..Profile::default() };
     assert_eq!(refused(ccm), NtStatus::INVALID_PARAMETER);
     assert_eq!(refused(Profile::user(USER, "guess")), NtStatus::LOGON_FAILURE);
+    assert_eq!(refused(Profile::user(OTHER, OTHER_PASSWORD)), NtStatus::ACCESS_DENIED);
 
     let mut unsigned = unbound(&world, Profile::default());
     unsigned.session_id = first.session_id;
@@ -190,7 +191,7 @@ fn what_comes_from_before_a_failure_changes_nothing() {
     read.channel_sequence = 1;
     client.call(read).ok();
     let mut old = world.logged_in(Profile::dialect(Dialect::V2_1));
-    old.tree_connect(crate::util::world::SHARE);
+    old.tree_connect(SHARE);
     let file = old.create("g", &OpenAs::default());
     let mut message = write_message(file, 0, b"x");
     for sequence in [5, 1] {
@@ -209,6 +210,6 @@ fn interfaces_are_listed_for_those_who_can_use_them() {
     client.call(ask(FileHandle::PREVIOUS, 100)).expect(NtStatus::BUFFER_TOO_SMALL);
     client.call(ask(FileHandle { persistent: 1, volatile: 1 }, 4096)).expect(NtStatus::INVALID_PARAMETER);
     let mut old = world.logged_in(Profile::dialect(Dialect::V2_1));
-    old.tree_connect(crate::util::world::SHARE);
+    old.tree_connect(SHARE);
     old.call(ask(FileHandle::PREVIOUS, 4096)).expect(NtStatus::NOT_SUPPORTED);
 }
