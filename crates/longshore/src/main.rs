@@ -14,6 +14,7 @@ mod logging;
 mod password;
 mod plan;
 mod serve;
+mod state;
 mod status;
 mod user_command;
 mod volumes;

@@ -46,6 +46,8 @@ pub struct Server {
     pub smb: Vec<SocketAddr>,
     /// The user database; a place that depends on who runs the server where there is none.
     pub users: Option<PathBuf>,
+    /// The directory of what outlives the process; a place that depends on who runs the server where there is none.
+    pub state: Option<PathBuf>,
     /// Oldest dialect spoken.
     pub min_dialect: Dialect,
     /// Newest dialect spoken.
@@ -71,6 +73,7 @@ impl Default for Server {
             workgroup: None,
             smb: vec![SocketAddr::from(([127, 0, 0, 1], units::UNPRIVILEGED_PORT))],
             users: None,
+            state: None,
             min_dialect: Dialect::V2_0_2,
             max_dialect: Dialect::V3_1_1,
             signing_required: false,
@@ -240,6 +243,8 @@ pub struct Share {
     pub case_sensitive: bool,
     /// Requests must be encrypted.
     pub encryption_required: bool,
+    /// Handles on it survive the server.
+    pub continuously_available: bool,
     /// No device nodes are to be expected.
     pub assume_no_devices: bool,
 }
@@ -265,6 +270,7 @@ impl Share {
             hide_dot_files: true,
             case_sensitive: false,
             encryption_required: false,
+            continuously_available: false,
             assume_no_devices: false,
         }
     }

@@ -86,6 +86,7 @@ fn server(mut section: Section<'_, '_>, server: &mut Server, directory: &Path) {
     section.set("workgroup", &mut server.workgroup, |v| word(v).map(Some));
     section.set("smb", &mut server.smb, listeners);
     section.set("users", &mut server.users, |v| word(v).map(|path| Some(directory.join(path))));
+    section.set("state", &mut server.state, |v| word(v).map(|path| Some(directory.join(path))));
     section.set("min_dialect", &mut server.min_dialect, one_of(&DIALECTS));
     section.set("max_dialect", &mut server.max_dialect, one_of(&DIALECTS));
     section.set("signing", &mut server.signing_required, one_of(&REQUIRED));
@@ -181,6 +182,7 @@ fn share(mut section: Section<'_, '_>, share: &mut Share, directory: &Path) {
     section.set("hide_dot_files", &mut share.hide_dot_files, flag);
     section.set("case_sensitive", &mut share.case_sensitive, flag);
     section.set("encryption", &mut share.encryption_required, one_of(&REQUIRED));
+    section.set("continuously_available", &mut share.continuously_available, flag);
     section.set("assume_no_devices", &mut share.assume_no_devices, flag);
     section.finish();
 }

@@ -9,7 +9,8 @@ use super::resilient::Numbered;
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
 use crate::grants;
-use crate::open::FileOpen;
+use crate::open::{FileOpen, Object};
+use crate::persistent;
 use crate::reply::ReplyWriter;
 use crate::router::TicketEnd;
 use crate::waiting::Interrupt;
@@ -35,6 +36,9 @@ pub(crate) async fn lock(request: &mut Request<'_>, out: &mut ReplyWriter) -> Ou
     }
     if let Some(numbered) = numbered {
         numbered.done(file);
+    }
+    if let Object::File(file) = &open.object {
+        persistent::save(request.conn, file).await;
     }
     put_four(out);
     Ok(NtStatus::SUCCESS)

@@ -13,4 +13,5 @@ mod ioctl;
 mod login;
 mod model;
 mod notify;
+mod persistent;
 mod protect;
