@@ -15,7 +15,7 @@ use vfs::{
 
 use crate::errno::vfs_error;
 use crate::identity::{Identity, run_as_process};
-use crate::names::access_flags;
+use crate::names::{NameLocks, access_flags};
 use crate::node::LocalNode;
 use crate::resolve::Root;
 use crate::stat;
@@ -103,6 +103,7 @@ impl LocalFs {
             nowait_reads: AtomicBool::new(true),
             in_memory: MEMORY_FILE_SYSTEMS.contains(&(statfs.f_type as i64)),
             index: FoldCache::new(options.max_indexed_names),
+            names: NameLocks::default(),
             fd,
         });
         let node = Arc::new(root_node(&shared, &attr).map_err(|e| failed(root, e))?);
@@ -176,6 +177,21 @@ impl LocalFs {
         }
         // There, and yet not: a link that leads nowhere.
         Err(VfsError::NotFound)
+    }
+
+    fn move_entry(
+        &self,
+        cred: &Cred,
+        from: (&dyn Node, &Path),
+        to: (&dyn Node, &Path),
+        replace: Rename,
+        only: Option<FileId>,
+    ) -> VfsResult<()> {
+        self.node.changeable()?;
+        let from = (LocalNode::directory(&self.root, from.0)?, from.1);
+        let to = (LocalNode::directory(&self.root, to.0)?, to.1);
+        self.root.identity.enter(cred)?;
+        self.root.rename(from, to, replace, only)
     }
 
     fn opened(&self, fd: std::os::fd::OwnedFd, attr: Attr, access: Access, path_only: bool, created: bool) -> Opened {
@@ -274,11 +290,18 @@ impl Backend for LocalFs {
     }
 
     fn rename(&self, cred: &Cred, from: (&dyn Node, &Path), to: (&dyn Node, &Path), replace: Rename) -> VfsResult<()> {
-        self.node.changeable()?;
-        let from = (LocalNode::directory(&self.root, from.0)?, from.1);
-        let to = (LocalNode::directory(&self.root, to.0)?, to.1);
-        self.root.identity.enter(cred)?;
-        self.root.rename(from, to, replace)
+        self.move_entry(cred, from, to, replace, None)
+    }
+
+    fn rename_only(
+        &self,
+        cred: &Cred,
+        from: (&dyn Node, &Path),
+        to: (&dyn Node, &Path),
+        replace: Rename,
+        only: FileId,
+    ) -> VfsResult<()> {
+        self.move_entry(cred, from, to, replace, Some(only))
     }
 
     fn link(&self, cred: &Cred, node: &dyn Node, dir: &dyn Node, path: &Path) -> VfsResult<()> {

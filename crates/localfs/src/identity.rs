@@ -70,6 +70,22 @@ impl Identity {
     }
 }
 
+impl Identity {
+    /// Runs `work` with the process's own rights and gives the thread back those it had: for what is looked up in the
+    /// middle of a call that runs as a user.
+    pub fn as_own<R>(&self, work: impl FnOnce() -> VfsResult<R>) -> VfsResult<R> {
+        let (uid, gid, groups) = CURRENT.with_borrow(|had| (had.uid, had.gid, had.groups.clone()));
+        self.enter_own()?;
+        let done = work();
+        CURRENT.with_borrow_mut(|current| {
+            groups.map_or(Ok(()), |groups| set_groups(current, &groups))?;
+            gid.map_or(Ok(()), |gid| set_gid(current, gid))?;
+            uid.map_or(Ok(()), |uid| set_uid(current, uid))
+        })?;
+        done
+    }
+}
+
 /// The capabilities this thread has or could take up.
 fn held() -> CapabilitySet {
     capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted | sets.effective)

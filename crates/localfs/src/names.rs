@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use parking_lot::MutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::fs::{chmodat, linkat, mkdirat, openat2, renameat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
@@ -50,6 +50,7 @@ impl Root {
     pub fn remove(&self, dir: &LocalNode, path: &Path, only: Option<FileId>) -> VfsResult<()> {
         let (parent, name) = self.parent_of(dir, path)?;
         let parent = parent.as_fd();
+        let _names = self.names.hold(&[parent])?;
         let mut flags = AtFlags::empty();
         if let Some(only) = only {
             let found = stat::of_entry(parent, name.as_bytes())?;
@@ -67,11 +68,23 @@ impl Root {
     }
 
     /// See [`vfs::Backend::rename`].
-    pub fn rename(&self, from: (&LocalNode, &Path), to: (&LocalNode, &Path), replace: Rename) -> VfsResult<()> {
+    pub fn rename(
+        &self,
+        from: (&LocalNode, &Path),
+        to: (&LocalNode, &Path),
+        replace: Rename,
+        only: Option<FileId>,
+    ) -> VfsResult<()> {
         let (from, from_name) = self.parent_of(from.0, from.1)?;
         let (to, to_name) = self.parent_of(to.0, to.1)?;
         let (from, to) = (from.as_fd(), to.as_fd());
         let (old, new) = (from_name.as_bytes(), to_name.as_bytes());
+        let _names = self.names.hold(&[from, to])?;
+        if let Some(only) = only
+            && stat::of_entry(from, old)?.id != only
+        {
+            return Err(VfsError::Stale);
+        }
         self.changing(&[(from, Change::Removed(from_name)), (to, Change::Added(to_name))], || match replace {
             Rename::Replace => renameat(from, old, to, new).map_err(rename_error),
             Rename::NoReplace => match renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
@@ -151,6 +164,25 @@ impl Root {
             }
         }
         Ok(done)
+    }
+}
+
+/// Holds for a moment what the names of directories lead to, against this process's other threads: between looking what
+/// a name is and removing it, nothing else may take that name. Each directory has one of a few locks. What other programs
+/// do in between nobody can prevent.
+#[derive(Default)]
+pub struct NameLocks([Mutex<()>; 32]);
+
+impl NameLocks {
+    fn hold(&self, directories: &[BorrowedFd<'_>]) -> VfsResult<Vec<MutexGuard<'_, ()>>> {
+        let mut at = Vec::with_capacity(directories.len());
+        for fd in directories {
+            at.push(stat::of_fd(fd)?.id.ino as usize % self.0.len());
+        }
+        // One order for all threads, and each lock once.
+        at.sort_unstable();
+        at.dedup();
+        Ok(at.into_iter().filter_map(|at| self.0.get(at)).map(Mutex::lock).collect())
     }
 }
 

@@ -12,6 +12,7 @@ use vfs::{FileId, Name, Path, VfsError, VfsResult, Wait};
 
 use crate::errno::vfs_error;
 use crate::identity::Identity;
+use crate::names::NameLocks;
 use crate::node::LocalNode;
 use crate::stat;
 
@@ -38,6 +39,7 @@ pub struct Root {
     /// Whether its files live in memory, so that no read waits.
     pub in_memory: bool,
     pub index: FoldCache<FileId>,
+    pub names: NameLocks,
 }
 
 /// The directory an entry is in.
@@ -197,7 +199,8 @@ impl Root {
     /// Whether the name that looks like a deleted one is the object's real name.
     fn is_at(&self, node: &LocalNode, path: &Path) -> bool {
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
-        let found = self.identity.enter_own().and_then(|()| {
+        // A user may be at work on this thread and goes on after this.
+        let found = self.identity.as_own(|| {
             self.resolve(self.fd.as_fd(), path.as_bytes(), flags, ResolveFlags::NO_SYMLINKS, Wait::Allowed)
                 .map_err(vfs_error)
         });

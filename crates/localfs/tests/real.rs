@@ -194,6 +194,27 @@ fn users_on_one_thread_stay_apart() {
 }
 
 #[test]
+fn a_link_out_of_a_directory_with_an_odd_name_is_followed_as_the_user() {
+    if !temp::root() {
+        return;
+    }
+    let dir = temp::Dir::new();
+    std::fs::create_dir(dir.0.join("closed")).unwrap();
+    std::fs::write(dir.0.join("closed/secret"), b"of somebody else").unwrap();
+    set_mode(&dir.0.join("closed/secret"), 0o600);
+    set_mode(&dir.0.join("closed"), 0o700);
+    // The kernel gives the names of what was deleted this ending, so whether it is one has to be looked up.
+    std::fs::create_dir(dir.0.join("d (deleted)")).unwrap();
+    std::os::unix::fs::symlink("../closed/secret", dir.0.join("d (deleted)/link")).unwrap();
+    let fs = dir.serve();
+    let odd = open(&fs, &user(1000), "d (deleted)", Access::empty()).unwrap().node;
+    let through =
+        |access| fs.open(&user(1000), &*odd, &path("link"), &how(access, Disposition::Open), Wait::Allowed).map(drop);
+    assert_eq!(through(Access::empty()), Err(VfsError::AccessDenied));
+    assert_eq!(through(Access::READ), Err(VfsError::AccessDenied));
+}
+
+#[test]
 fn users_on_many_threads_stay_apart() {
     if !temp::root() {
         return;
@@ -319,4 +340,52 @@ fn making_many_files_is_not_quadratic() {
     println!("{batches:?}");
     // Quadratic: the last would take about eleven times the first.
     assert!(batches[5] < batches[0] * 5, "{batches:?}");
+}
+
+#[test]
+fn what_takes_a_name_while_another_object_loses_it_is_not_removed() {
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    for _ in 0..1000 {
+        let old = make(&fs, &temp::me(), "name").unwrap().attr.id;
+        make(&fs, &temp::me(), "new").unwrap();
+        let meet = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                meet.wait();
+                let _ = fs.remove(&temp::me(), &*fs.root(), &path("name"), Some(old));
+            });
+            meet.wait();
+            let (root, from, to) = (fs.root(), path("new"), path("name"));
+            fs.rename(&temp::me(), (&*root, &from), (&*root, &to), vfs::Rename::Replace).unwrap();
+        });
+        fs.remove(&temp::me(), &*fs.root(), &path("name"), None).expect("the new one has the name");
+    }
+}
+
+#[test]
+fn what_takes_a_name_while_another_object_is_moved_is_not_moved() {
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    let root = fs.root();
+    let (name, moved, new) = (path("name"), path("moved"), path("new"));
+    let id = |at: &Path| fs.attr_at(&temp::me(), &*root, at, Wait::Allowed).map(|attr| attr.id);
+    for _ in 0..1000 {
+        let first = make(&fs, &temp::me(), "name").unwrap().attr.id;
+        let second = make(&fs, &temp::me(), "new").unwrap().attr.id;
+        let meet = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                meet.wait();
+                let (from, to) = ((&*root, &name), (&*root, &moved));
+                let _ = fs.rename_only(&temp::me(), from, to, vfs::Rename::Replace, first);
+            });
+            meet.wait();
+            fs.rename(&temp::me(), (&*root, &new), (&*root, &name), vfs::Rename::Replace).unwrap();
+        });
+        assert_eq!(id(&name), Ok(second));
+        assert!(matches!(id(&moved), Ok(id) if id == first) || id(&moved) == Err(VfsError::NotFound));
+        fs.remove(&temp::me(), &*root, &name, None).unwrap();
+        let _ = fs.remove(&temp::me(), &*root, &moved, None);
+    }
 }

@@ -159,6 +159,8 @@ pub struct Share {
     pub options: ShareOptions,
     /// Its volume's serial number, the same each time.
     pub volume_serial: u32,
+    /// Until when, on the server's clock in milliseconds, writes go to workers: its device has shown to be slow.
+    pub(crate) slow_until_ms: std::sync::atomic::AtomicU64,
     /// Who watches its directories.
     pub(crate) watchers: crate::notify::Watchers,
     /// Change times that clients set.
@@ -171,7 +173,15 @@ impl Share {
         let name = name.into();
         // FNV-1a: any stable function of the name does.
         let volume_serial = name.bytes().fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
-        Self { name, backend, options, volume_serial, watchers: Default::default(), change_times: Default::default() }
+        Self {
+            name,
+            backend,
+            options,
+            volume_serial,
+            slow_until_ms: std::sync::atomic::AtomicU64::new(0),
+            watchers: Default::default(),
+            change_times: Default::default(),
+        }
     }
 
     /// Whether `user` may connect.

@@ -1,6 +1,7 @@
 //! From a frame to its reply: decryption, the elements of a compound, signatures and credits, the table of commands, and
 //! the protection of what goes back (MS-SMB2 3.3.5.2, 3.3.4.1).
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,17 +10,21 @@ use smb_wire::crypto::TransformHeader;
 use smb_wire::smb2::{Command, FileHandle, Flags, HEADER_BYTES, Header, ProtocolId};
 use vfs::{Frame, Reply};
 
-use crate::connection::Inner;
+use crate::connection::{Inner, Reserved};
 use crate::failure::{Failure, Outcome};
 use crate::handlers;
 use crate::open::Open;
 use crate::reply::{ReplyWriter, Then};
 use crate::session::Channel;
-use crate::signing::{Arrival, Signature, any_signed, check_signatures};
+use crate::signing::{Arrival, Signature, any_signed, check_signatures, elements};
 use crate::tree::Tree;
 
 /// Room a reply begins with unless the request says how much it will need.
 const SMALL_REPLY_BYTES: usize = 512;
+
+/// What the reply to one frame may hold beside the largest transfer: the other responses of a compound. Twice the largest
+/// transfer would not fit the 24 bits of a frame's length, and a frame has room for very many requests.
+const MOST_BESIDE_BYTES: usize = 64 << 10;
 
 /// One request as its handler sees it.
 pub(crate) struct Request<'a> {
@@ -29,6 +34,8 @@ pub(crate) struct Request<'a> {
     pub header: Header,
     /// The message from its header on.
     pub message: Frame,
+    /// What its frame holds while its requests are answered.
+    held: &'a RefCell<Option<Held>>,
     /// Its session here, once it has one.
     pub channel: Option<Channel>,
     /// Its tree connect, for commands that need one.
@@ -50,6 +57,15 @@ pub(crate) struct Request<'a> {
     /// Its credits went out with an interim response.
     pub credits_given: bool,
 }
+
+/// What a frame holds while its requests are answered: itself, which keeps a receive buffer, and room for its reply.
+struct Held {
+    frame: Frame,
+    _room: Reserved,
+}
+
+/// Messages up to this long are copied when they begin to wait.
+const SMALL_MESSAGE_BYTES: usize = 8 << 10;
 
 /// What a related request takes from the one before it (3.3.5.2.7.2).
 #[derive(Default)]
@@ -100,38 +116,29 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
     } else {
         Vec::new()
     };
+    // All of them before the first is answered: what answering grants is for later frames.
+    if take_credits(conn, &frame).is_err() {
+        return conn.disconnect("a message id that was not granted");
+    }
     let mut index = 0;
     let room = reply_room(conn, &frame);
-    let _reserved = conn.reserve(room);
+    let held = RefCell::new(Some(Held { frame, _room: conn.reserve(room) }));
     let mut out = ReplyWriter::new(&conn.shard.pool, room);
     let mut chain = Chain::default();
     let mut seal = arrival.sealed_by.clone();
     let mut at = 0;
     loop {
-        let Some(rest) = frame.part(at..frame.len()) else { return };
-        let Ok(header) = Header::decode(&rest) else {
-            return conn.disconnect("a message without a whole header");
-        };
+        let Some((header, message)) = element(conn, &held, at) else { return };
         let next = header.next_command as usize;
-        if next != 0 && (!next.is_multiple_of(8) || next < HEADER_BYTES || next >= rest.len()) {
-            return conn.disconnect("a compound that does not add up");
-        }
-        if header.flags.contains(Flags::RESPONSE) {
-            return conn.disconnect("a response from a client");
-        }
-        let end = if next == 0 { rest.len() } else { next };
-        let Some(message) = rest.part(0..end) else { return };
         if Command::from_u16(header.command) == Some(Command::Cancel) {
             // It is never answered itself, and uses no message id of its own (3.3.5.16).
             conn.state.borrow_mut().waiting.cancel(&header);
         } else {
-            if take_credits(conn, &header).is_err() {
-                return conn.disconnect("a message id that was not granted");
-            }
             let request = Request {
                 conn,
                 header,
                 message,
+                held: &held,
                 channel: None,
                 tree: None,
                 previous_handle: None,
@@ -151,10 +158,33 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
         at += next;
         index += 1;
     }
+    if out.is_lost() {
+        return conn.disconnect("a worker failed with a reply in its hands");
+    }
     if !out.is_empty() {
         let reply = finish(conn, out, seal.as_deref());
         conn.send(reply);
     }
+}
+
+/// The message of a frame that begins at `at`; `None` when the connection ends instead.
+fn element(conn: &Inner, held: &RefCell<Option<Held>>, at: usize) -> Option<(Header, Frame)> {
+    let rest = held.borrow().as_ref().and_then(|held| held.frame.part(at..held.frame.len()))?;
+    let Ok(header) = Header::decode(&rest) else {
+        conn.disconnect("a message without a whole header");
+        return None;
+    };
+    let next = header.next_command as usize;
+    if next != 0 && (!next.is_multiple_of(8) || next < HEADER_BYTES || next >= rest.len()) {
+        conn.disconnect("a compound that does not add up");
+        return None;
+    }
+    if header.flags.contains(Flags::RESPONSE) {
+        conn.disconnect("a response from a client");
+        return None;
+    }
+    let end = if next == 0 { rest.len() } else { next };
+    Some((header, rest.part(0..end)?))
 }
 
 /// Room for the reply to `frame`. What a request says it will need is believed up to the largest transfer that was
@@ -166,11 +196,27 @@ fn reply_room(conn: &Inner, frame: &[u8]) -> usize {
     handlers::reply_room(frame).unwrap_or(SMALL_REPLY_BYTES).min(most)
 }
 
-fn take_credits(conn: &Inner, header: &Header) -> Result<(), crate::credits::OutOfWindow> {
+/// 3.3.5.2.3, for every message of `frame`.
+fn take_credits(conn: &Inner, frame: &[u8]) -> Result<(), crate::credits::OutOfWindow> {
     let mut state = conn.state.borrow_mut();
     let counts = state.negotiated.as_ref().is_some_and(|n| n.supports_multi_credit());
-    let charge = if counts { header.credit_charge } else { 1 };
-    state.window.consume(header.message_id, charge)
+    for (header, _) in elements(frame).filter(|(header, _)| header.command != Command::Cancel as u16) {
+        let charge = if counts { header.credit_charge } else { 1 };
+        state.window.consume(header.message_id, charge)?;
+    }
+    Ok(())
+}
+
+/// Whether the frame's reply still has room for the response to `request`: a compound is answered in one frame, however
+/// much its requests ask for.
+fn fits(request: &Request<'_>, out: &ReplyWriter) -> bool {
+    use smb_wire::codec::Put;
+    let most = request.conn.negotiated().map_or(0, |n| n.max_transfer_bytes() as usize) + MOST_BESIDE_BYTES;
+    let room = match Command::from_u16(request.header.command) {
+        Some(Command::QueryInfo | Command::Ioctl) => usize::from(request.header.credit_charge.max(1)) << 16,
+        _ => handlers::reply_room(&request.message).unwrap_or(0),
+    };
+    request.alone || out.len() + room.min(most - MOST_BESIDE_BYTES) <= most
 }
 
 pub(crate) fn finish(conn: &Inner, out: ReplyWriter, seal: Option<&crate::session::Session>) -> Reply {
@@ -199,7 +245,8 @@ async fn answer(
     let related = request.header.flags.contains(Flags::RELATED);
     let inherited = inherit(&mut request, chain, related, out.is_empty());
     out.begin(&request.header.response(NtStatus::SUCCESS));
-    let prepared = inherited.and_then(|()| prepare(&mut request));
+    let fits = if fits(&request, out) { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) };
+    let prepared = inherited.and(fits).and_then(|()| prepare(&mut request));
     let outcome = match prepared {
         Ok(command) => handle(command, &mut request, out).await,
         Err(status) => Err(status.into()),
@@ -362,6 +409,17 @@ fn protect(request: &Request<'_>, out: &mut ReplyWriter, seal: &mut Option<Arc<c
 }
 
 impl Request<'_> {
+    /// Gives back what the frame holds, all of whose other requests are answered: this one may wait for ever, and as many
+    /// as may wait must neither keep the connection from going on nor a receive buffer each.
+    pub fn let_go(&mut self) {
+        *self.held.borrow_mut() = None;
+        if self.message.len() <= SMALL_MESSAGE_BYTES {
+            let mut copy = self.conn.shard.pool.get(self.message.len());
+            copy.push(&self.message);
+            self.message = Frame::from(copy);
+        }
+    }
+
     /// Its session.
     pub fn session(&self) -> Result<&Arc<crate::session::Session>, NtStatus> {
         self.channel.as_ref().map(|c| &c.session).ok_or(NtStatus::USER_SESSION_DELETED)

@@ -86,8 +86,6 @@ pub struct FileOpen {
     pub lock_sequences: Mutex<Vec<Option<u8>>>,
     /// Set once something was written: its entry in the directory has changed when it closes.
     pub modified: AtomicBool,
-    /// Set when the last write was slow: the next ones go to a worker.
-    pub slow: AtomicBool,
 }
 
 /// What an open of a named stream has besides.
@@ -153,7 +151,6 @@ impl FileOpen {
             kept: OnceLock::new(),
             modified: AtomicBool::new(false),
             lock_sequences: Mutex::default(),
-            slow: AtomicBool::new(false),
         }
     }
 

@@ -136,6 +136,11 @@ impl ReplyWriter {
         std::mem::replace(&mut self.buf, Buf::unpooled(0))
     }
 
+    /// Whether the buffer was lent and did not come back: its worker panicked, and there is nothing to answer with.
+    pub fn is_lost(&self) -> bool {
+        self.buf.headroom() < HEADROOM_BYTES
+    }
+
     /// Takes the buffer back.
     pub fn give_back(&mut self, buf: Buf) {
         self.buf = buf;

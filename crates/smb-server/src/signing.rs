@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use smb_wire::smb2::{Flags, HEADER_BYTES, Header};
+use smb_wire::smb2::{Command, Flags, HEADER_BYTES, Header};
 
 use crate::connection::Inner;
 use crate::session::Session;
@@ -34,7 +34,7 @@ pub enum Signature {
 
 /// The headers of a frame's messages, each with where it begins and ends. Stops where the compound does not add up; the
 /// dispatcher finds that out again and says so.
-fn elements(frame: &[u8]) -> impl Iterator<Item = (Header, std::ops::Range<usize>)> {
+pub fn elements(frame: &[u8]) -> impl Iterator<Item = (Header, std::ops::Range<usize>)> {
     let mut at = Some(0);
     std::iter::from_fn(move || {
         let start = at?;
@@ -57,7 +57,8 @@ pub fn check_signatures(conn: &Inner, frame: &mut [u8]) -> Vec<Signature> {
     let found: Vec<_> = elements(frame).collect();
     let mut session_id = 0;
     let mut check = |(header, range): (Header, std::ops::Range<usize>)| {
-        if !header.flags.contains(Flags::RELATED) {
+        // A CANCEL is no link of a related chain: the dispatcher passes over it, and what follows belongs to what was before.
+        if !header.flags.contains(Flags::RELATED) && header.command != Command::Cancel as u16 {
             session_id = header.session_id;
         }
         if !header.flags.contains(Flags::SIGNED) {

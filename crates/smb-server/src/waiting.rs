@@ -168,6 +168,7 @@ impl Request<'_> {
         out.begin(&self.header.response(NtStatus::SUCCESS));
         out.set_async(async_id);
         self.credits_given = true;
+        self.let_go();
     }
 }
 

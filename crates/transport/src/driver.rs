@@ -30,6 +30,8 @@ pub struct Shared {
 pub struct Driver {
     stream: TcpStream,
     machine: Box<dyn Machine>,
+    /// Whether the machine was told that the connection is over.
+    is_over: bool,
     intake: Intake,
     outbox: Outbox,
     env: ShardEnv,
@@ -42,7 +44,17 @@ impl Driver {
     pub fn new(stream: TcpStream, machine: Box<dyn Machine>, env: ShardEnv, shared: Arc<Shared>) -> Self {
         let handshake = Some(Box::pin(tokio::time::sleep(shared.limits.handshake)));
         let intake = Intake::new(env.pool.clone());
-        Self { stream, machine, intake, outbox: Outbox::default(), env, shared, handshake, peer_done: false }
+        Self {
+            stream,
+            machine,
+            is_over: false,
+            intake,
+            outbox: Outbox::default(),
+            env,
+            shared,
+            handshake,
+            peer_done: false,
+        }
     }
 
     /// Runs the connection to its end.
@@ -56,7 +68,13 @@ impl Driver {
             self.turn(cx)
         })
         .await;
-        self.machine.closed(&why);
+        self.over(&why);
+    }
+
+    fn over(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.machine.closed(why);
+        }
     }
 
     /// Works until nothing can go on. Ready with the reason when the connection is over.
@@ -171,10 +189,19 @@ impl Driver {
         if self.machine.finished() {
             return Some("ended by the server".into());
         }
-        if self.peer_done {
+        // A peer that only says it will send no more still gets what it is owed.
+        if self.peer_done && !self.machine.busy() {
             let cut = if self.intake.is_mid_frame() { " in the middle of a frame" } else { "" };
             return Some(format!("closed by the client{cut}"));
         }
         (self.shared.stopping.load(Relaxed) && !self.machine.busy()).then(|| "the server stops".into())
+    }
+}
+
+impl Drop for Driver {
+    /// A connection that panicked, or outlived the time there is to stop, ends like any other: what it held must not
+    /// stay held.
+    fn drop(&mut self) {
+        self.over("broken off");
     }
 }

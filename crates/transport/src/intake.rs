@@ -21,6 +21,9 @@ const LARGE_BYTES: usize = 128 << 10;
 /// The look at what follows a large frame: enough for the header and a little more, cheap to move.
 const PEEK_BYTES: usize = 1 << 10;
 const PAGE_BYTES: usize = 4096;
+/// The beginning of a frame up to this long is kept in a buffer that is not larger than it needs: a peer that sends a byte
+/// and then waits must not cost a receive buffer.
+const SMALL_BYTES: usize = 8 << 10;
 
 /// The receiving half of one connection.
 pub struct Intake {
@@ -72,6 +75,11 @@ impl Intake {
     ) -> io::Result<Result<Taken, Refused>> {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Large { buf, len_bytes } => self.receive_large(socket, counters, buf, len_bytes, framing, take),
+            State::Partial(small) if small.capacity() < GENERAL_BYTES => {
+                let mut buf = self.pool.get(GENERAL_BYTES);
+                buf.push(&small);
+                self.receive_general(socket, counters, buf, framing, take)
+            }
             State::Partial(buf) => self.receive_general(socket, counters, buf, framing, take),
             State::Idle => {
                 let buf = self.pool.get(GENERAL_BYTES);
@@ -92,16 +100,12 @@ impl Intake {
         let received = recv(socket, buf.spare(), RecvFlags::DONTWAIT);
         let count = match received {
             Ok((0, _)) => {
-                if !buf.is_empty() {
-                    self.state = State::Partial(buf);
-                }
+                self.keep_partial(buf);
                 return Ok(Ok(Taken::End));
             }
             Ok((count, _)) => count,
             Err(error) => {
-                if !buf.is_empty() {
-                    self.state = State::Partial(buf);
-                }
+                self.keep_partial(buf);
                 return nothing_or(error.into());
             }
         };
@@ -169,8 +173,9 @@ impl Intake {
         {
             let frame = Frame::new(Arc::clone(&buf), at..at + len_bytes);
             at += len_bytes;
-            known = next_frame(&buf, at, framing)?;
-            let complete_behind = known.as_ref().is_some_and(|k| k.len_bytes <= buf.len() - at);
+            // Whether that one is refused is asked once this one is done.
+            let behind = next_frame(&buf, at, framing);
+            let complete_behind = matches!(behind, Ok(Some(k)) if k.len_bytes <= buf.len() - at);
             Counters::bump(&counters.frames, 1);
             take(frame, complete_behind);
             // What the frame did may change how much the next one may announce.
@@ -178,6 +183,21 @@ impl Intake {
         }
         self.keep_rest(&buf, at, known);
         Ok(())
+    }
+
+    /// Keeps what there is of a frame when nothing was added to it.
+    fn keep_partial(&mut self, buf: Buf) {
+        self.state = match buf.len() {
+            0 => State::Idle,
+            1..=SMALL_BYTES => State::Partial(self.copy(&buf)),
+            _ => State::Partial(buf),
+        };
+    }
+
+    fn copy(&self, bytes: &[u8]) -> Buf {
+        let mut copy = self.pool.get(if bytes.len() <= SMALL_BYTES { bytes.len() } else { GENERAL_BYTES });
+        copy.push(bytes);
+        copy
     }
 
     fn keep_rest(&mut self, buf: &Buf, at: usize, known: Option<Known>) {
@@ -191,11 +211,7 @@ impl Intake {
                 own.push(rest);
                 State::Large { buf: own, len_bytes }
             }
-            _ => {
-                let mut general = self.pool.get(GENERAL_BYTES);
-                general.push(rest);
-                State::Partial(general)
-            }
+            _ => State::Partial(self.copy(rest)),
         };
     }
 }
@@ -328,6 +344,43 @@ mod tests {
         }
         writer.join().unwrap().unwrap();
         assert_eq!(aligned, [true, true]);
+    }
+
+    #[test]
+    fn a_peer_that_dawdles_costs_little() {
+        let (mut near, far) = pair();
+        let pool = BufPool::new(1 << 20);
+        let mut intake = Intake::new(pool.clone());
+        let mut lens = Vec::new();
+        for part in [&frame(5_000, 1)[..], &frame(5_000, 2)[..1], &frame(5_000, 2)[1..4_000], &frame(5_000, 2)[4_000..]]
+        {
+            near.write_all(part).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let mut take = |frame: Frame, _| lens.push(frame.len());
+            intake.receive(far.as_fd(), &Counters::default(), &mut framing, &mut take).unwrap().unwrap();
+            assert!(pool.stats().used_bytes <= SMALL_BYTES, "{} bytes held", pool.stats().used_bytes);
+        }
+        assert_eq!(lens, [5_000, 5_000]);
+    }
+
+    #[test]
+    fn a_frame_may_allow_the_one_behind_it() {
+        let (mut near, far) = pair();
+        near.write_all(&[frame(100, 1), frame(200, 2)].concat()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let largest = std::cell::Cell::new(100);
+        let mut framing = |prefix: &[u8]| match framing(prefix) {
+            Framing::Known { len_bytes, .. } if len_bytes > largest.get() => Framing::Refuse("too long yet"),
+            other => other,
+        };
+        let mut count = 0;
+        let mut take = |_: Frame, _| {
+            count += 1;
+            largest.set(200);
+        };
+        let mut intake = Intake::new(BufPool::new(0));
+        let taken = intake.receive(far.as_fd(), &Counters::default(), &mut framing, &mut take);
+        assert_eq!((taken.unwrap(), count), (Ok(Taken::Bytes { drained: true }), 2));
     }
 
     #[test]

@@ -315,7 +315,10 @@ impl Acceptor {
 fn set_up(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(20));
-    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+    let socket = SockRef::from(stream);
+    // A peer that is gone without a word, or takes nothing at all, does not hold its files for long.
+    socket.set_tcp_user_timeout(Some(Duration::from_secs(120)))?;
+    socket.set_tcp_keepalive(&keepalive)
 }
 
 /// How many connections each address has.

@@ -237,3 +237,16 @@ fn a_thousand_idle_connections_hold_no_buffers() {
     let totals = world.totals();
     assert_eq!((totals.accepted, totals.ended), (1000, 1000));
 }
+
+#[test]
+fn a_machine_that_panics_is_told_that_its_connection_is_over() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    peer.send(&[ask::PANIC]);
+    assert!(peer.is_ended());
+    assert_eq!(world.why(), "broken off");
+    wait_until("its place is free", || world.server.open_connections() == 0);
+    let mut other = world.connect();
+    other.send(b"e-still");
+    assert_eq!(other.receive(), b"e-still");
+}

@@ -184,6 +184,21 @@ pub trait Backend: Send + std::marker::Sync + 'static {
     /// Moves the entry `from` to `to`; both are relative to their own directory node. Never follows a link in last place.
     fn rename(&self, cred: &Cred, from: (&dyn Node, &Path), to: (&dyn Node, &Path), replace: Rename) -> VfsResult<()>;
 
+    /// The same, as long as the entry `from` is the object `only`, else [`Stale`](crate::VfsError::Stale).
+    fn rename_only(
+        &self,
+        cred: &Cred,
+        from: (&dyn Node, &Path),
+        to: (&dyn Node, &Path),
+        replace: Rename,
+        only: FileId,
+    ) -> VfsResult<()> {
+        match self.attr_at(cred, from.0, from.1, Wait::Allowed)?.id == only {
+            true => self.rename(cred, from, to, replace),
+            false => Err(crate::VfsError::Stale),
+        }
+    }
+
     /// Gives `node` a further name. [`Exists`](crate::VfsError::Exists) when the name is taken.
     fn link(&self, cred: &Cred, node: &dyn Node, dir: &dyn Node, path: &Path) -> VfsResult<()>;
 

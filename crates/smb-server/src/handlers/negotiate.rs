@@ -168,7 +168,9 @@ fn agree(config: &Config, asked: &NegotiateRequest, dialect: Dialect) -> Negotia
     let mut capabilities = Capabilities::empty();
     capabilities.set(Capabilities::LARGE_MTU, !small);
     capabilities.set(Capabilities::LEASING, !small);
-    capabilities.set(Capabilities::DIRECTORY_LEASING, dialect.is_3());
+    // Only to who has it too: there are clients that stumble over a capability they did not name.
+    let both_lease_directories = dialect.is_3() && asked.capabilities.contains(Capabilities::DIRECTORY_LEASING);
+    capabilities.set(Capabilities::DIRECTORY_LEASING, both_lease_directories);
     let by_flag = matches!(dialect, Dialect::V3_0 | Dialect::V3_0_2);
     capabilities.set(Capabilities::ENCRYPTION, by_flag && cipher.is_some());
     let mut security_mode = SecurityMode::SIGNING_ENABLED;

@@ -172,8 +172,9 @@ impl Page<'_> {
                             return false;
                         }
                     }
-                    // It went away since it was read.
-                    Err(vfs::VfsError::NotFound) => {}
+                    // It went away since it was read, or is something that nobody here may look at: one such entry must
+                    // not end the listing.
+                    Err(vfs::VfsError::NotFound | vfs::VfsError::Stale | vfs::VfsError::AccessDenied) => {}
                     Err(error) => {
                         failed = Some(error);
                         return false;

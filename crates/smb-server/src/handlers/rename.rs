@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coherence::{AccessKinds, OpenRequest, ShareKinds};
+use coherence::{AccessKinds, OpenClaim, OpenRequest, ShareKinds};
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter, RenameFlags, RenameInfo};
 use smb_wire::name::{StreamKind, is_device_name, parse_stream, parse_target};
@@ -177,20 +177,21 @@ impl Change {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
         self.check_parent(file, &to)?;
+        // Another client may meanwhile have moved the object and put something else in its place.
+        let only = file.link.as_ref().map_or(file.node.id(), |(_, id)| *id);
         let same_object = |path: &Path| {
             let attr = backend.attr_at(&file.cred, &*root, path, Wait::Allowed);
             attr.is_ok_and(|attr| attr.id == file.node.id())
         };
         if let Some(taken) = taken.filter(|taken| *taken != from && !same_object(taken)) {
-            self.check_replace(file, &taken)?;
-            let to_taken = backend.rename(&file.cred, (&*root, &from), (&*root, &taken), Rename::Replace);
-            to_taken?;
+            let _nobody_opens_it = self.check_replace(file, &taken)?;
+            backend.rename_only(&file.cred, (&*root, &from), (&*root, &taken), Rename::Replace, only)?;
             // Spelled as the client wants it, in a second step: the first one must replace what was there.
             if taken != to {
                 backend.rename(&file.cred, (&*root, &taken), (&*root, &to), Rename::NoReplace)?;
             }
         } else {
-            backend.rename(&file.cred, (&*root, &from), (&*root, &to), Rename::NoReplace)?;
+            backend.rename_only(&file.cred, (&*root, &from), (&*root, &to), Rename::NoReplace, only)?;
         }
         tell_renamed(file, &from, &to);
         *file.name.lock() = to.last().map(Name::as_bytes).unwrap_or_default().into();
@@ -218,7 +219,7 @@ impl Change {
         match taken {
             None => backend.link(&file.cred, &*file.node, &*root, &to)?,
             Some(taken) => {
-                self.check_replace(file, &taken)?;
+                let _nobody_opens_it = self.check_replace(file, &taken)?;
                 self.replace_by_link(file, &taken, &to)?;
             }
         }
@@ -267,8 +268,9 @@ impl Change {
         }
     }
 
-    /// Whether what has the target's name may be replaced: a file that is not open and not read-only.
-    fn check_replace(&self, file: &FileOpen, taken: &Path) -> Result<(), Failure> {
+    /// Whether what has the target's name may be replaced: a file that is not open and not read-only. While the claim
+    /// lives nobody opens it: who did would write to a file that has no name any more.
+    fn check_replace(&self, file: &FileOpen, taken: &Path) -> Result<OpenClaim, Failure> {
         if !self.replace {
             return Err(NtStatus::OBJECT_NAME_COLLISION.into());
         }
@@ -284,10 +286,13 @@ impl Change {
         let stored = FileAttributes::from_bits_retain(read_dos(&*there.node)?.attributes.unwrap_or(0));
         let is_directory = there.attr.kind == vfs::FileKind::Directory;
         let is_open = self.server.table.open_count(there.attr.id) > 0;
+        let alone = OpenRequest::new(there.attr.id, AccessKinds::READ | AccessKinds::WRITE, ShareKinds::empty());
+        let now = coherence::Instant(self.server.env.clock.monotonic_ms());
+        let claim = self.server.table.open(now, &alone).ok().and_then(coherence::Outcome::done);
         if is_directory || file.is_directory() || is_open || stored.contains(FileAttributes::READONLY) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
-        Ok(())
+        Ok(claim.ok_or(NtStatus::ACCESS_DENIED)?.claim)
     }
 }
 

@@ -10,7 +10,7 @@ use smb_wire::crypto::{Derivation, PreauthHash, SealingKey, SessionKeys, Signing
 use smb_wire::smb2::{
     Dialect, SecurityMode, SessionFlags, SessionSetupRequest, SessionSetupResponse, check_four, put_four,
 };
-use vfs::Cred;
+use vfs::{Cred, Executor};
 
 use crate::config::Encryption;
 use crate::connection::Inner;
@@ -99,6 +99,8 @@ fn begin_or_continue(request: &mut Request<'_>) -> Result<Login, NtStatus> {
         _ if request.channel.is_some() => true,
         _ => return Err(NtStatus::USER_SESSION_DELETED),
     };
+    // Sessions that have ended, here or by another connection, count no more.
+    state.channels.retain(|_, channel| !channel.session.ended.load(Relaxed));
     if state.logins.len() + state.channels.len() >= config.max_sessions {
         return Err(NtStatus::INSUFFICIENT_RESOURCES);
     }
@@ -236,27 +238,25 @@ pub(crate) fn end_session(conn: &Inner, session: &Arc<Session>) {
     conn.server.remove_session(session.id);
     conn.state.borrow_mut().waiting.session_ended(session.id);
     let opens = conn.server.keep_durable(session.end(), &session.user().name, &conn.shard.executor);
-    if !opens.is_empty() {
-        let server = Arc::clone(&conn.server);
-        conn.shard.executor.run(Box::new(move || close_all(&server, opens)));
+    close_all(&*conn.shard.executor, &conn.server, opens);
+}
+
+/// Closes opens. Their claims end at once: a client that comes back must not meet what it held before. The deletions that
+/// are due, and the descriptors, go where that may wait.
+pub(crate) fn close_all(executor: &dyn Executor, server: &Server, opens: Vec<Arc<Open>>) {
+    if opens.is_empty() {
+        return;
     }
-}
-
-/// Closes opens, doing the deletions that are due. May wait.
-pub(crate) fn close_all(server: &Server, opens: Vec<Arc<Open>>) {
-    close_each(server, opens);
-    server.commit_closed();
-}
-
-fn close_each(server: &Server, opens: Vec<Arc<Open>>) {
-    for open in opens {
-        if let Some(deletion) = close::release(server, &open) {
+    let owed: Vec<_> = opens.iter().filter_map(|open| close::release(server, open)).collect();
+    executor.run(Box::new(move || {
+        drop(opens);
+        for deletion in owed {
             // The client is gone: nobody can be told that a deletion failed.
             if let Err(error) = deletion.run() {
                 tracing::debug!(%error, "delete on close failed");
             }
         }
-    }
+    }));
 }
 
 /// LOGOFF. What is durable stays, as if the connection were lost (3.3.5.6).

@@ -294,8 +294,9 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
     let open = Arc::clone(open);
     let job = move || -> Result<(), Failure> {
         let file = open.file()?;
-        if flags.contains(DispositionFlags::ON_CLOSE) {
-            file.claim.set_delete_on_close(flags.contains(DispositionFlags::DELETE));
+        let on_close = flags.contains(DispositionFlags::ON_CLOSE);
+        if !flags.contains(DispositionFlags::DELETE) && on_close {
+            file.claim.set_delete_on_close(false);
             return Ok(());
         }
         if !flags.contains(DispositionFlags::DELETE) {
@@ -309,6 +310,10 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
         let ignores = flags.contains(DispositionFlags::IGNORE_READONLY_ATTRIBUTE);
         if stored.contains(FileAttributes::READONLY) && !ignores {
             return Err(NtStatus::CANNOT_DELETE.into());
+        }
+        if on_close {
+            file.claim.set_delete_on_close(true);
+            return Ok(());
         }
         if file.is_directory() && file.link.is_none() && !is_empty(file)? {
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());

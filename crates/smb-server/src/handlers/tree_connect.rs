@@ -58,11 +58,7 @@ pub(crate) fn tree_disconnect(request: &mut Request<'_>, out: &mut ReplyWriter) 
     session.trees.lock().remove_where(|t| t.id == id);
     request.conn.state.borrow_mut().waiting.tree_ended(session.id, id);
     let opens = session.opens.lock().remove_where(|o| o.tree.id == id);
-    if !opens.is_empty() {
-        let server = Arc::clone(&request.conn.server);
-        let job = move || super::session_setup::close_all(&server, opens);
-        request.conn.shard.executor.run(Box::new(job));
-    }
+    super::session_setup::close_all(&*request.conn.shard.executor, &request.conn.server, opens);
     put_four(out);
     Ok(NtStatus::SUCCESS)
 }

@@ -347,3 +347,32 @@ fn a_handle_belongs_to_its_tree_connect() {
     assert_eq!(client.try_close(handle).unwrap_err(), NtStatus::NETWORK_NAME_DELETED);
     assert_eq!(world.server.open_count(), 0);
 }
+
+#[test]
+fn a_compound_is_never_answered_with_more_than_one_frame_holds() {
+    const LEN: u32 = 8 << 20;
+    let world = World::new();
+    world.put("a", &vec![7; LEN as usize]);
+    let mut client = world.anna();
+    let handle = client.create("a", &OpenAs::reader());
+    client.call(Message { credits: 512, ..echo_message() });
+    let all = client.compound(&[
+        read_message(handle, 0, LEN),
+        read_message(handle, 0, LEN),
+        read_message(handle, 0, LEN),
+        close_message(handle),
+    ]);
+    let statuses: Vec<_> = all.iter().map(|r| r.status()).collect();
+    let (ok, too_much) = (NtStatus::SUCCESS, NtStatus::INSUFFICIENT_RESOURCES);
+    assert_eq!(statuses, [ok, too_much, too_much, ok]);
+}
+
+#[test]
+fn what_a_compound_is_granted_is_not_for_its_own_requests() {
+    let world = World::new();
+    let mut client = world.anna();
+    let in_hand = client.credits as usize;
+    client.credits = 10_000;
+    let all = vec![Message { credits: 512, ..echo_message() }; in_hand + 1];
+    assert_eq!(client.try_compound(&all).err(), Some("a message id that was not granted"));
+}

@@ -308,3 +308,37 @@ fn pipes_are_no_files() {
     client.hang_up();
     world.assert_nothing_left();
 }
+
+#[test]
+fn what_a_lost_client_held_is_free_before_any_worker_has_time() {
+    let world = World::parking();
+    let mut client = world.anna();
+    client.create("a", &OpenAs::default().share(0));
+    client.hang_up();
+    assert_eq!(world.server.claims(), coherence::Stats::default());
+    let mut client = world.anna();
+    let tree = client.tree_id;
+    client.create("a", &OpenAs::default().share(0));
+    client.tree_connect(crate::util::world::SHARE);
+    let disconnect = Message { tree_id: Some(tree), ..Message::of(Command::TreeDisconnect, smb_wire::smb2::put_four) };
+    client.send(&[disconnect]);
+    assert_eq!(world.server.claims(), coherence::Stats::default());
+    client.hang_up();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_create_that_fails_leaves_nothing_behind() {
+    let world = World::new();
+    world.fs.set_space(10);
+    let mut client = world.anna();
+    let space = (smb_wire::smb2::ALLOCATION_TAG.to_vec(), (1u64 << 20).to_le_bytes().to_vec());
+    let how = OpenAs { contexts: vec![space], ..OpenAs::how(Disposition::Create) };
+    assert_eq!(client.try_create("a", &how).map(drop), Err(NtStatus::DISK_FULL));
+    assert!(!world.exists("a"));
+    world.fs.fail_next(Op::SetXattr, VfsError::NoSpace);
+    assert_eq!(client.try_create("b", &OpenAs::how(Disposition::Create)).map(drop), Err(NtStatus::DISK_FULL));
+    assert!(!world.exists("b"));
+    client.hang_up();
+    world.assert_nothing_left();
+}

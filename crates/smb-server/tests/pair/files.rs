@@ -532,3 +532,19 @@ fn rights_are_those_of_the_handle() {
     client.write(appender, 7, b"!");
     assert_eq!(world.content("a").unwrap(), b"content!");
 }
+
+#[test]
+fn a_read_only_file_is_neither_written_nor_deleted_by_way_of_the_side_doors() {
+    let world = World::new();
+    let mut client = world.anna();
+    let attributes = FileAttributes::READONLY;
+    let made = client.create("a", &OpenAs { attributes, ..OpenAs::how(Disposition::Create) });
+    client.close(made);
+    let all = client.create("a", &OpenAs::how(Disposition::Open).access(AccessMask::MAXIMUM_ALLOWED));
+    assert_eq!(client.try_write(all, 0, b"x"), Err(NtStatus::ACCESS_DENIED));
+    let mut info = Vec::new();
+    DispositionExInfo { flags: DispositionFlags::DELETE | DispositionFlags::ON_CLOSE }.encode(&mut info);
+    assert_eq!(client.set(all, FileInfoClass::DISPOSITION_EX, &info), Err(NtStatus::CANNOT_DELETE));
+    client.close(all);
+    assert_eq!(world.content("a"), Some(Vec::new()));
+}

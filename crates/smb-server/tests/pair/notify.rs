@@ -135,3 +135,27 @@ fn in_the_middle_of_a_compound_nothing_waits() {
     assert_eq!(all[0].status(), NtStatus::INTERNAL_ERROR);
     assert!(!all[0].header.flags.contains(Flags::ASYNC));
 }
+
+#[test]
+fn very_many_waits_neither_stop_the_connection_nor_keep_receive_buffers() {
+    let world = World::new();
+    let mut client = world.anna();
+    let dir = directory(&mut client, "d");
+    let before = world.pool.stats().used_bytes;
+    let count = 3000;
+    for _ in 0..count {
+        let (message, _) = client.encode(&[notify(dir, NAMES, false, 1000)]);
+        // As the transport has it: a large buffer with a small frame in it.
+        let mut buf = client.pool.get(256 << 10);
+        buf.push(&(message.len() as u32).to_be_bytes());
+        buf.push(&message);
+        client.conn.receive(vfs::Frame::from(buf), false);
+        client.collect();
+        assert!(client.conn.is_ready());
+    }
+    let used = world.pool.stats().used_bytes - before;
+    assert!(used <= count * (4 << 10), "{used} bytes are kept");
+    client.close(dir);
+    client.hang_up();
+    world.assert_nothing_left();
+}

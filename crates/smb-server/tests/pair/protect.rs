@@ -3,11 +3,13 @@
 use smb_server::ShareOptions;
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Cipher, SigningAlgorithm, TRANSFORM_HEADER_LEN};
-use smb_wire::smb2::{Dialect, Disposition, HEADER_BYTES, SecurityMode, ShareFlags, TreeConnectResponse};
+use smb_wire::smb2::{
+    Command, Dialect, Disposition, FileHandle, HEADER_BYTES, Header, SecurityMode, ShareFlags, TreeConnectResponse,
+};
 
 use crate::util::ops::{close_message, echo_message, read_message, write_message};
-use crate::util::world::{SHARE, share};
-use crate::util::{Client, OpenAs, Profile, World};
+use crate::util::world::{OTHER, OTHER_PASSWORD, SHARE, share};
+use crate::util::{Client, Message, OpenAs, Profile, World};
 
 /// One client for each way of signing.
 fn signers() -> Vec<(SigningAlgorithm, Profile)> {
@@ -239,4 +241,45 @@ fn without_a_common_cipher_nothing_is_sealed() {
     forged.resize(200, 0);
     client.feed(&forged);
     assert!(client.conn.finished().is_some());
+}
+
+#[test]
+fn a_cancel_between_does_not_let_one_session_sign_for_another() {
+    let world = World::with(|config, _| config.signing_required = true);
+    let mut client = world.client(Profile::default());
+    client.negotiate();
+    client.login();
+    sign_all(&mut client);
+    client.tree_connect(SHARE);
+    let handle = client.create("a", &OpenAs::default());
+    client.write(handle, 0, b"before");
+    let annas = (client.session_id, client.tree_id, client.signing_key.take().unwrap());
+    client.profile = Profile::user(OTHER, OTHER_PASSWORD);
+    client.session_id = 0;
+    client.sign = false;
+    client.login();
+    sign_all(&mut client);
+    let mut read = read_message(handle, 0, 6);
+    (read.session_id, read.tree_id) = (Some(annas.0), Some(annas.1));
+    let cancel = Message { command: Command::Cancel as u16, ..echo_message() };
+    let (mut frame, _) = client.encode(&[read, cancel, write_message(FileHandle::PREVIOUS, 0, b"after!").related()]);
+    let next = Header::decode(&frame).unwrap().next_command as usize;
+    annas.2.sign(&mut frame[..next]);
+    client.feed(&frame);
+    client.poll();
+    assert!(client.conn.next_reply().is_some());
+    assert_eq!(world.content("a").unwrap(), b"before");
+}
+
+#[test]
+fn a_connection_takes_any_number_of_logins_one_after_the_other() {
+    let world = World::with(|config, _| config.max_sessions = 2);
+    let mut client = world.anna();
+    for _ in 0..5 {
+        client.call(Message::of(Command::Logoff, smb_wire::smb2::put_four)).ok();
+        client.session_id = 0;
+        client.signing_key = None;
+        client.login();
+    }
+    assert_eq!(world.server.session_count(), 1);
 }

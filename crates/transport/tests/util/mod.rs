@@ -31,6 +31,8 @@ pub mod ask {
     pub const LOGIN: u8 = b'a';
     /// The connection ends after the reply.
     pub const QUIT: u8 = b'q';
+    /// The machine panics.
+    pub const PANIC: u8 = b'p';
 }
 
 struct Echo {
@@ -66,6 +68,7 @@ impl Echo {
                     vfs::offload(&workers, job).await
                 }));
             }
+            Some(ask::PANIC) => panic!("expected in this test"),
             first => {
                 self.established |= first == Some(ask::LOGIN);
                 self.finished |= first == Some(ask::QUIT);

@@ -355,13 +355,14 @@ impl Search<'_> {
         let mut attributes = self.plan.attributes - FileAttributes::SPARSE_FILE;
         attributes.set(FileAttributes::ARCHIVE, kind == WantKind::File);
         attributes.set(FileAttributes::DIRECTORY, kind == WantKind::Directory);
-        store_dos(&*opened.node, cred, Some(attributes), None)?;
-        ea::set(&*opened.node, cred, &self.plan.eas).map_err(|failure| Halt::Failed(failure.status))?;
-        let mut all = self.tree.maximal_access;
-        if let Some(descriptor) = self.descriptor(above.as_ref(), kind == WantKind::Directory, &opened) {
-            acl::store(backend, &*opened.node, cred, &descriptor, self.plan.now)?;
-            all = self.rights().of(&opened, path)?;
-        }
+        let all = match self.dress(&opened, attributes, above.as_ref(), kind == WantKind::Directory, path) {
+            Ok(all) => all,
+            Err(error) => {
+                // Nothing stays of what could not be made whole; where even that fails, the first failure is told.
+                let _ = backend.remove(cred, &*backend.root(), path, Some(opened.node.id()));
+                return Err(error);
+            }
+        };
         let granted = if self.plan.maximum_allowed { self.plan.desired | all } else { self.plan.desired };
         Ok(Found {
             node: opened.node,
@@ -372,6 +373,23 @@ impl Search<'_> {
             granted,
             maximal: Some(all),
         })
+    }
+
+    /// Gives a new object its attributes and its descriptor; the answer is what its maker may do.
+    fn dress(
+        &self,
+        made: &Opened,
+        attributes: FileAttributes,
+        above: Option<&Stored>,
+        directory: bool,
+        path: &Path,
+    ) -> Result<AccessMask, Halt> {
+        let cred = &self.tree.cred;
+        store_dos(&*made.node, cred, Some(attributes), None)?;
+        ea::set(&*made.node, cred, &self.plan.eas).map_err(|failure| Halt::Failed(failure.status))?;
+        let Some(descriptor) = self.descriptor(above, directory, made) else { return Ok(self.tree.maximal_access) };
+        acl::store(&*self.share.backend, &*made.node, cred, &descriptor, self.plan.now)?;
+        self.rights().of(made, path)
     }
 
     /// The descriptor a new object is stored with: the one that was sent, or what it inherits from a directory that has

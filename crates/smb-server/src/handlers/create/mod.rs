@@ -91,7 +91,14 @@ async fn open_file(
     let admitted = admit(request, out, (share, tree), &plan, &wanted, persistent_id).await?;
     let caching = admitted.caching();
     let Admitted { found, opened, base_claim, route, wanted } = admitted;
-    let action = prepare(request, tree, &plan, &found).await?;
+    let action = match prepare(request, tree, &plan, &found).await {
+        Ok(action) => action,
+        Err(failure) => {
+            drop((opened, base_claim));
+            unmake(request, share, tree, found).await;
+            return Err(failure);
+        }
+    };
     let name = found.path.last().map(vfs::Name::as_bytes).unwrap_or_default();
     let (node, cred, link) = (Arc::clone(&found.node), tree.cred.clone(), found.link.clone());
     let mut file = FileOpen::new(Arc::clone(share), node, cred, opened.claim, plan.options, name, link);
@@ -128,6 +135,23 @@ async fn open_file(
     let maximal = found.maximal.unwrap_or(found.granted);
     respond::Answer { asked, wanted: &wanted, action, maximal, caching, durability }.put(&open, &file, out)?;
     Ok(open.handle)
+}
+
+/// A CREATE that fails leaves nothing behind that it made, unless somebody else uses it already.
+async fn unmake(request: &Request<'_>, share: &Arc<Share>, tree: &Arc<Tree>, found: Found) {
+    if !found.created || found.stream.is_some() {
+        return;
+    }
+    let (server, share, tree) = (Arc::clone(&request.conn.server), Arc::clone(share), Arc::clone(tree));
+    let job = move || {
+        let id = found.node.id();
+        if server.table.open_count(id) == 0
+            && let Err(error) = share.backend.remove(&tree.cred, &*share.backend.root(), &found.path, Some(id))
+        {
+            tracing::debug!(%error, "what a failed CREATE made stays");
+        }
+    };
+    request.conn.offload(job).await;
 }
 
 /// What is left to do to the object once the claim is granted: cut an overwritten file, set space aside.
@@ -202,8 +226,7 @@ fn enter(
     };
     opens.remove(volatile);
     drop(opens);
-    let (server, open) = (Arc::clone(server), made.into_iter().collect());
-    request.conn.shard.executor.run(Box::new(move || super::session_setup::close_all(&server, open)));
+    super::session_setup::close_all(&*request.conn.shard.executor, server, made.into_iter().collect());
     Err(status)
 }
 
