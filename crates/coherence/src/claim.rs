@@ -141,6 +141,15 @@ impl OpenClaim {
         })
     }
 
+    /// The ranges this open has locked, the last one first.
+    #[must_use]
+    pub fn locks(&self) -> Vec<LockRange> {
+        if !self.file.flagged(LOCKED) {
+            return Vec::new();
+        }
+        self.file.look(|state| state.locks().map_or(Vec::new(), |locks| locks.of(LockOwner::Open(self.id))))
+    }
+
     /// Unlocks one range exactly as it was locked (MS-FSA 2.1.5.9, MS-SMB2 3.3.5.14.1).
     pub fn unlock(&self, offset: u64, len: u64) -> Result<(), RangeNotLocked> {
         self.table.act(Instant::default(), &self.file, |state, cx| {

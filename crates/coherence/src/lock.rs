@@ -91,6 +91,11 @@ impl Locks {
         self.set.len()
     }
 
+    /// What an owner holds, the last one first.
+    pub(crate) fn of(&self, owner: LockOwner) -> Vec<LockRange> {
+        self.set.of_owner_below(owner, u128::from(u64::MAX) + 1).map(|(_, range)| range).collect()
+    }
+
     /// What blocks a read (`exclusive` false) or write of `len` bytes; an empty one is never blocked.
     pub(crate) fn io_conflict(&self, owner: LockOwner, range: LockRange) -> Option<LockConflict> {
         if range.len == 0 { None } else { self.set.conflict(&Probe { owner, range, lock_intent: false }) }

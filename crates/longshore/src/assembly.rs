@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use arc_swap::ArcSwap;
 use auth::{AcceptorConfig, Identity};
 use smb_server::{
-    Access, Clock, Config, Connection, Encryption, Env, NamePatterns, PathCounters, PathTotals, Server, Shard, Share,
-    ShareOptions,
+    Access, Clock, Config, Connection, Encryption, Env, IdentityLookup, NamePatterns, PathCounters, PathTotals, Server,
+    Shard, Share, ShareOptions,
 };
 use transport::{Accepted, Framing, Machine, MachineFactory, Pipes, ShardEnv, Workers};
 use vfs::{Backend, Capabilities, Cred, Executor, Frame, PipePool, Reply, Timestamp};
@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::identities::Identities;
 use crate::interfaces;
 use crate::plan::{Plan, PlannedShare};
+use crate::state::{self, StateStore};
 use crate::volumes::Volumes;
 
 /// Longest NetBIOS name (MS-NBTE 2.2.1).
@@ -48,7 +49,7 @@ impl Smb {
         let listening = Arc::default();
         let clock = Arc::new(SystemClock(Instant::now()));
         let env = env(Arc::clone(&clock), Arc::clone(&listening))?;
-        let server = Server::new(settings(plan, &volumes)?, Arc::clone(&plan.users) as _, lookup, env);
+        let server = server(plan, &volumes, lookup, env)?;
         keep_time(&server);
         let counters = (0..shards.max(1)).map(|_| Arc::default()).collect();
         Ok(Self { server, identities, listening, volumes, counters, cores, clock })
@@ -118,7 +119,28 @@ impl Smb {
     }
 }
 
-/// An SMB connection as the transport drives it.
+/// A server whose shares are continuously available needs a store.
+fn server(plan: &Plan, volumes: &Volumes, lookup: IdentityLookup, env: Env) -> Result<Arc<Server>, Failure> {
+    let (settings, users) = (settings(plan, volumes)?, Arc::clone(&plan.users) as _);
+    if !plan.shares.iter().any(|share| share.settings.continuously_available) {
+        return Ok(Server::new(settings, users, lookup, env));
+    }
+    let directory = plan.config.server.state.clone().unwrap_or_else(state::default_directory);
+    let failed = |error| Failure::system(format!("the state in {}: {error}", directory.display()));
+    let store = Arc::new(StateStore::open(&directory).map_err(failed)?);
+    let executor: Arc<dyn Executor> = Arc::new(Threads);
+    Server::with_store(settings, users, lookup, env, store, &executor).map_err(failed)
+}
+
+/// A thread for each job: for the few handles that are closed because their clients did not come back.
+struct Threads;
+
+impl Executor for Threads {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        std::thread::spawn(job);
+    }
+}
+
 /// How exactly deadlines are kept: they are tens of seconds.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -135,6 +157,7 @@ fn keep_time(server: &Arc<Server>) {
     std::thread::spawn(tick);
 }
 
+/// An SMB connection as the transport drives it.
 struct SmbMachine(Connection);
 
 impl Machine for SmbMachine {
@@ -315,6 +338,7 @@ fn options(share: &PlannedShare) -> Result<ShareOptions, Failure> {
         read_only: settings.read_only,
         hidden: settings.hidden,
         encryption_required: settings.encryption_required,
+        continuously_available: settings.continuously_available,
         case_sensitive: settings.case_sensitive,
         access: Access {
             users: settings.users.clone(),

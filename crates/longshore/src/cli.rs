@@ -82,6 +82,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     pub users: Option<PathBuf>,
 
+    /// The directory of what outlives the server [default: /var/lib/longshore for root, else
+    /// $XDG_STATE_HOME/longshore or ~/.local/state/longshore]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+
     /// Configuration file; longshore.example.toml documents each key. What the command line says comes first
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -17,6 +17,7 @@ mod nfs;
 mod password;
 mod plan;
 mod serve;
+mod state;
 mod status;
 mod user_command;
 mod volumes;

@@ -79,6 +79,7 @@ pub fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
     config.log.level = arguments.log_level.clone().unwrap_or(config.log.level);
     config.data_path.shards = arguments.shards.or(config.data_path.shards);
     config.data_path.workers = arguments.workers.or(config.data_path.workers);
+    config.server.state = arguments.state.clone().or(config.server.state);
     config.server.users = arguments.users.clone().or(config.server.users);
     Ok(config)
 }

@@ -115,6 +115,8 @@ pub struct ShareOptions {
     pub hidden: bool,
     /// Requests must be encrypted.
     pub encryption_required: bool,
+    /// Opens on it can be persistent: they survive the server (SHI1005, CONTINUOUS_AVAILABILITY). Needs a store.
+    pub continuously_available: bool,
     /// Names that differ in case are different names.
     pub case_sensitive: bool,
     /// Who may.
@@ -140,6 +142,7 @@ impl Default for ShareOptions {
             read_only: false,
             hidden: false,
             encryption_required: false,
+            continuously_available: false,
             case_sensitive: false,
             access: Access::default(),
             force_identity: None,

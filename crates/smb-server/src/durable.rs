@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
-use coherence::Caching;
+use coherence::{AccessKinds, Caching, HolderKey, Identity, ShareKinds};
 use futures_channel::oneshot;
 use parking_lot::Mutex;
 use vfs::{Executor, FileId};
 
 use crate::handlers::close;
 use crate::open::{FileOpen, Object, Open};
+use crate::persistent::{Lost, LostFiles};
 use crate::server::Server;
 
 /// How long a durable open of version 1 waits for its client. The specification leaves it to the server (3.3.5.9.6);
@@ -41,6 +42,8 @@ pub struct Durability {
     pub version: Option<Version>,
     /// It is resilient: it waits in any case.
     pub resilient: bool,
+    /// It is persistent: it waits in any case, and survives the server (Open.IsPersistent).
+    pub persistent: bool,
     /// How long it waits.
     pub timeout_ms: u64,
 }
@@ -48,13 +51,19 @@ pub struct Durability {
 impl Durability {
     /// Durable by `DHnQ`.
     pub fn v1() -> Self {
-        Self { version: Some(Version::V1), resilient: false, timeout_ms: V1_TIMEOUT_MS }
+        Self { version: Some(Version::V1), timeout_ms: V1_TIMEOUT_MS, ..Self::default() }
     }
 
     /// Durable by `DH2Q`.
     pub fn v2(create_guid: [u8; 16], timeout_ms: u32) -> Self {
         let timeout_ms = if timeout_ms == 0 { V2_TIMEOUT_MS } else { timeout_ms.min(V2_MAX_TIMEOUT_MS) };
-        Self { version: Some(Version::V2 { create_guid }), resilient: false, timeout_ms: timeout_ms.into() }
+        Self { version: Some(Version::V2 { create_guid }), timeout_ms: timeout_ms.into(), ..Self::default() }
+    }
+
+    /// Persistent, as it was granted before.
+    pub fn persistent(create_guid: [u8; 16], timeout_ms: u64) -> Self {
+        let timeout_ms = timeout_ms.min(V2_MAX_TIMEOUT_MS.into());
+        Self { version: Some(Version::V2 { create_guid }), resilient: false, persistent: true, timeout_ms }
     }
 
     /// The CreateGuid, if it has one.
@@ -75,6 +84,8 @@ pub struct Disconnected {
     /// Until when its client can come back.
     until_ms: u64,
     executor: Arc<dyn Executor>,
+    /// Of a persistent one.
+    _lost: Option<Lost>,
 }
 
 impl Disconnected {
@@ -110,6 +121,7 @@ pub struct Durables {
     creations: Mutex<HashMap<CreateName, Creation>>,
     /// Files whose last open was closed because somebody else needed them, and which may be deleted because of that.
     going: Mutex<HashMap<FileId, Vec<oneshot::Sender<()>>>>,
+    lost_files: Arc<LostFiles>,
 }
 
 impl Durables {
@@ -139,6 +151,11 @@ impl Durables {
             Ok(()) => disconnected.remove(&persistent).map(Ok),
             Err(error) => Some(Err(error)),
         }
+    }
+
+    /// Whether the open `persistent` has no connection.
+    pub fn is_lost(&self, persistent: u64) -> bool {
+        self.disconnected.lock().contains_key(&persistent)
     }
 
     /// Takes out what `which` names.
@@ -247,28 +264,53 @@ impl Server {
         user: &str,
         executor: &Arc<dyn Executor>,
     ) -> Vec<Arc<Open>> {
-        let now_ms = self.now().0;
         let keep = |open: Arc<Open>| -> Option<Arc<Open>> {
             let Object::File(file) = &open.object else { return Some(open) };
             let file = Arc::clone(file);
             let durability = *file.durability.lock();
-            let stays = durability.resilient || durability.version.is_some() && self.is_cached(&file);
+            let stays =
+                durability.resilient || durability.persistent || durability.version.is_some() && self.is_cached(&file);
             if !stays {
                 return Some(open);
             }
-            let disconnected = Disconnected {
-                user: user.to_owned(),
-                until_ms: now_ms.saturating_add(durability.timeout_ms),
-                executor: Arc::clone(executor),
-                open,
-            };
-            self.durables.disconnected.lock().insert(disconnected.open.handle.persistent, disconnected);
-            if let Some(route) = &file.route {
-                route.disconnected();
-            }
+            self.await_client(open, user.to_owned(), executor);
             None
         };
         opens.into_iter().filter_map(keep).collect()
+    }
+
+    /// Keeps an open without a connection until its client comes back or is late.
+    pub(crate) fn await_client(&self, open: Arc<Open>, user: String, executor: &Arc<dyn Executor>) {
+        let Object::File(file) = &open.object else { return };
+        let file = Arc::clone(file);
+        let durability = *file.durability.lock();
+        let lost = durability.persistent.then(|| self.durables.lost_files.add(file.claim.file()));
+        let until_ms = self.now().0.saturating_add(durability.timeout_ms);
+        let disconnected = Disconnected { user, until_ms, executor: Arc::clone(executor), _lost: lost, open };
+        self.durables.disconnected.lock().insert(disconnected.open.handle.persistent, disconnected);
+        if let Some(route) = &file.route {
+            route.disconnected();
+        }
+    }
+
+    /// Whether a persistent open whose client is away forbids another open of its file: what that client caches of it,
+    /// it cannot be asked to give up (MS-SMB2 3.3.5.9). One load while there is no such open.
+    pub(crate) fn holds_back(&self, file: FileId, by: Identity, access: AccessKinds, share: ShareKinds) -> bool {
+        if access.is_empty() || !self.durables.lost_files.has(file) {
+            return false;
+        }
+        let own = |holder: HolderKey| matches!((by, holder), (Identity::Lease { client, key }, HolderKey::Lease { client: c, key: k }) if (client, key) == (c, k));
+        let bars = |open: &FileOpen| {
+            let holder = open.claim.holder();
+            let caching = || self.table.grant_state(file, &holder).unwrap_or_default().caching;
+            open.claim.file() == file
+                && open.is_persistent()
+                && !own(holder)
+                && (caching().contains(Caching::WRITE)
+                    || access.bits() & !open.claim.share().bits() != 0
+                    || open.claim.access().bits() & !share.bits() != 0)
+        };
+        self.durables.disconnected.lock().values().any(|lost| lost.file().is_some_and(|open| bars(open)))
     }
 
     /// Whether the client may cache the open itself, and is not being asked to stop that (3.3.7.1).
@@ -277,9 +319,13 @@ impl Server {
         state.is_some_and(|s| s.caching.contains(Caching::HANDLE) && s.breaking_to.is_none() && !s.revoked)
     }
 
-    /// Closes the open `persistent` if its connection is gone: somebody else needs the file.
+    /// Closes the open `persistent` if its connection is gone: somebody else needs the file. One that is persistent in
+    /// the specification's sense stays.
     pub(crate) fn purge_durable(&self, persistent: u64) {
-        if let Some(Ok(open)) = self.durables.take(persistent, |_| Ok::<_, ()>(())) {
+        if let Some(Ok(open)) = self.durables.take(persistent, |lost| match lost.file() {
+            Some(file) if file.is_persistent() => Err(()),
+            _ => Ok(()),
+        }) {
             self.close_disconnected(open);
         }
     }

@@ -14,6 +14,7 @@ use vfs::{Cred, FileId, Name, Node, Path};
 use crate::Share;
 use crate::durable::Durability;
 use crate::notify::{Event, Watch};
+use crate::persistent::Kept;
 use crate::router::Enrolled;
 use crate::sequence::Sequence;
 use crate::stream::StreamNode;
@@ -88,6 +89,8 @@ pub struct FileOpen {
     pub app_instance: Option<[u8; 16]>,
     /// Whether and how it outlives its connection.
     pub durability: Mutex<Durability>,
+    /// What is stored of it besides, if it was made persistent.
+    pub kept: OnceLock<Kept>,
     /// LOCKs done by number, where they may be told again.
     pub lock_sequences: Mutex<Vec<Option<u8>>>,
     /// Set once something was written: its entry in the directory has changed when it closes.
@@ -156,6 +159,7 @@ impl FileOpen {
             action: 0,
             app_instance: None,
             durability: Mutex::default(),
+            kept: OnceLock::new(),
             modified: AtomicBool::new(false),
             lock_sequences: Mutex::default(),
         }
@@ -164,6 +168,11 @@ impl FileOpen {
     /// Whether the share's rules hide it where nothing is stored.
     pub fn is_hidden(&self) -> bool {
         crate::meta::is_hidden(&self.share, Name::new(&self.name.lock()).ok())
+    }
+
+    /// Whether it survives the server.
+    pub fn is_persistent(&self) -> bool {
+        self.durability.lock().persistent
     }
 
     /// Whether the object is a directory.

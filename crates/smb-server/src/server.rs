@@ -13,6 +13,7 @@ use vfs::{Cred, Path};
 use crate::durable::Durables;
 use crate::handlers::close;
 use crate::open::{Object, Open};
+use crate::persistent::Keeper;
 use crate::router::Router;
 use crate::session::Session;
 use crate::{Config, Env, Share};
@@ -30,8 +31,10 @@ pub struct Server {
     pub(crate) table: Table,
     pub(crate) router: Arc<Router>,
     pub(crate) durables: Arc<Durables>,
+    /// Where persistent handles are kept, if anywhere.
+    pub(crate) keeper: Option<Keeper>,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
-    next_persistent: AtomicU64,
+    pub(crate) next_persistent: AtomicU64,
 }
 
 impl Server {
@@ -41,6 +44,16 @@ impl Server {
         users: Arc<dyn UserLookup + Send + Sync>,
         identities: IdentityLookup,
         env: Env,
+    ) -> Arc<Self> {
+        Self::build(config, users, identities, env, None)
+    }
+
+    pub(crate) fn build(
+        config: Config,
+        users: Arc<dyn UserLookup + Send + Sync>,
+        identities: IdentityLookup,
+        env: Env,
+        keeper: Option<Keeper>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|server| {
             let router = Arc::new(Router::new(server.clone()));
@@ -52,6 +65,7 @@ impl Server {
                 table: Table::with_sink(Limits::default(), Arc::clone(&router) as _),
                 router,
                 durables: Arc::default(),
+                keeper,
                 sessions: Mutex::default(),
                 next_persistent: AtomicU64::new(1),
                 env,
@@ -78,6 +92,7 @@ impl Server {
         for open in self.durables.overdue(now.0) {
             self.close_disconnected(open);
         }
+        self.commit_closed();
     }
 
     /// Replaces the settings. Connections and tree connects that exist keep what they were given.

@@ -50,10 +50,10 @@ pub struct Server {
     pub smb: Vec<SocketAddr>,
     /// Where it listens for NFS; nowhere when empty.
     pub nfs: Vec<SocketAddr>,
-    /// Where it keeps what must outlive it; a place that depends on who runs the server where there is none.
-    pub state: Option<PathBuf>,
     /// The user database; a place that depends on who runs the server where there is none.
     pub users: Option<PathBuf>,
+    /// The directory of what outlives the process; a place that depends on who runs the server where there is none.
+    pub state: Option<PathBuf>,
     /// Oldest dialect spoken.
     pub min_dialect: Dialect,
     /// Newest dialect spoken.
@@ -79,8 +79,8 @@ impl Default for Server {
             workgroup: None,
             smb: vec![SocketAddr::from(([127, 0, 0, 1], units::UNPRIVILEGED_PORT))],
             nfs: vec![SocketAddr::from(([127, 0, 0, 1], units::NFS_PORT))],
-            state: None,
             users: None,
+            state: None,
             min_dialect: Dialect::V2_0_2,
             max_dialect: Dialect::V3_1_1,
             signing_required: false,
@@ -250,6 +250,8 @@ pub struct Share {
     pub case_sensitive: bool,
     /// Requests must be encrypted.
     pub encryption_required: bool,
+    /// Handles on it survive the server.
+    pub continuously_available: bool,
     /// No device nodes are to be expected.
     pub assume_no_devices: bool,
     /// Hosts that may mount it over NFS.
@@ -287,6 +289,7 @@ impl Share {
             hide_dot_files: true,
             case_sensitive: false,
             encryption_required: false,
+            continuously_available: false,
             assume_no_devices: false,
             nfs_clients: Network::parse("localhost").unwrap_or_default(),
             nfs_read_only_clients: Vec::new(),

@@ -185,6 +185,7 @@ fn share(mut section: Section<'_, '_>, share: &mut Share, directory: &Path) {
     section.set("hide_dot_files", &mut share.hide_dot_files, flag);
     section.set("case_sensitive", &mut share.case_sensitive, flag);
     section.set("encryption", &mut share.encryption_required, one_of(&REQUIRED));
+    section.set("continuously_available", &mut share.continuously_available, flag);
     section.set("assume_no_devices", &mut share.assume_no_devices, flag);
     section.set("nfs_clients", &mut share.nfs_clients, networks);
     section.set("nfs_read_only_clients", &mut share.nfs_read_only_clients, networks);

@@ -110,6 +110,7 @@ pub fn release(server: &Server, open: &Open) -> Option<Owed> {
     if let Some(route) = &file.route {
         route.leave();
     }
+    server.forget_persistent(file);
     if let Some(guid) = file.durability.lock().create_guid() {
         server.durables.forget(file.client, guid, open.handle.persistent);
     }
@@ -151,6 +152,11 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
     }
     let opened_to_go = open.file().is_ok_and(|file| file.options.contains(CreateOptions::DELETE_ON_CLOSE));
     let owed = release(&request.conn.server, &open);
+    if open.file().is_ok_and(|file| file.kept.get().is_some()) {
+        let server = Arc::clone(&request.conn.server);
+        // Where the store fails, the handle is given up when nobody asks for it after a restart.
+        let _ = request.conn.offload(move || server.commit_closed()).await;
+    }
     if let Object::File(file) = &open.object
         && request.conn.server.router.has_directory_leases()
         && (owed.is_some() || file.modified.load(Relaxed))

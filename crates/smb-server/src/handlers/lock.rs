@@ -9,7 +9,8 @@ use super::resilient::Numbered;
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
 use crate::grants;
-use crate::open::FileOpen;
+use crate::open::{FileOpen, Object};
+use crate::persistent;
 use crate::reply::ReplyWriter;
 use crate::router::TicketEnd;
 use crate::waiting::Interrupt;
@@ -28,14 +29,19 @@ pub(crate) async fn lock(request: &mut Request<'_>, out: &mut ReplyWriter) -> Ou
         return Ok(NtStatus::SUCCESS);
     }
     let unlocks = asked.locks.first().is_some_and(|l| l.flags.contains(LockFlags::UNLOCK));
-    if unlocks {
-        unlock(file, &asked.locks)?
+    let done = if unlocks {
+        unlock(file, &asked.locks).map_err(Failure::from)
     } else {
-        take(request, out, file, &asked.locks).await?
-    }
-    if let Some(numbered) = numbered {
+        take(request, out, file, &asked.locks).await
+    };
+    if let (Ok(()), Some(numbered)) = (&done, numbered) {
         numbered.done(file);
     }
+    // Of a LOCK that unlocks some of its ranges stay unlocked when another is not locked.
+    if let (true, Object::File(file)) = (done.is_ok() || unlocks, &open.object) {
+        persistent::save(request.conn, file).await;
+    }
+    done?;
     put_four(out);
     Ok(NtStatus::SUCCESS)
 }

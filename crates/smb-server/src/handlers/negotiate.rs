@@ -127,7 +127,9 @@ pub(crate) fn smb2(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome 
     if dialect == Dialect::V3_1_1 {
         check_contexts(&asked.contexts)?;
     }
-    let negotiated = agree(&config, &asked, dialect);
+    let mut negotiated = agree(&config, &asked, dialect);
+    let persistent = dialect.is_3() && conn.server.has_persistent_handles();
+    negotiated.capabilities.set(Capabilities::PERSISTENT_HANDLES, persistent);
     let contexts = if dialect == Dialect::V3_1_1 { answer_contexts(conn, &asked, &negotiated) } else { Vec::new() };
     response(conn, &negotiated, dialect as u16, contexts).put(out);
     if dialect == Dialect::V3_1_1 {

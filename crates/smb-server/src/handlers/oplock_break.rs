@@ -7,6 +7,7 @@ use smb_wire::smb2::{LeaseAck, OplockBreak, oplock};
 use crate::dispatch::Request;
 use crate::failure::Outcome;
 use crate::grants::{from_wire_state, level_of};
+use crate::persistent::save_soon;
 use crate::reply::ReplyWriter;
 
 /// OPLOCK_BREAK.
@@ -43,6 +44,7 @@ fn oplock(request: &mut Request<'_>, ack: &OplockBreak, out: &mut ReplyWriter) -
     });
     match acknowledged {
         Ok(kept) => {
+            save_soon(request.conn, &open);
             OplockBreak { level: level_of(kept), handle: open.handle }.put(out);
             Ok(NtStatus::SUCCESS)
         }
@@ -67,6 +69,12 @@ fn lease(request: &mut Request<'_>, ack: LeaseAck, out: &mut ReplyWriter) -> Out
         AckError::NotBreaking | AckError::Revoked => NtStatus::UNSUCCESSFUL,
         AckError::TooMuch => NtStatus::REQUEST_NOT_ACCEPTED,
     })?;
+    let lease = Some((client, ack.key));
+    for open in request.session()?.opens.lock().values() {
+        if open.file().is_ok_and(|file| file.route.as_ref().is_some_and(|route| route.lease() == lease)) {
+            save_soon(request.conn, open);
+        }
+    }
     ack.put(out);
     Ok(NtStatus::SUCCESS)
 }

@@ -243,11 +243,19 @@ fn signing_key(negotiated: &Negotiated, preauth: &PreauthHash, key: &SessionKey)
 
 fn identify(server: &Server, who: Authenticated) -> User {
     let (guest, anonymous) = (who.kind == LoginKind::Guest, who.kind == LoginKind::Anonymous);
-    let known = if anonymous || guest { None } else { (server.identities)(&who.name) };
-    let cred = known.unwrap_or_else(|| Cred { uid: NOBODY, gid: NOBODY, groups: Arc::from([]) });
+    let cred = if anonymous || guest { nobody() } else { cred_of(server, &who.name) };
     // A guest may have claimed any name: it must not meet the names that shares list.
     let name = if guest { "guest".to_owned() } else { who.name };
     User { name, cred, guest, anonymous }
+}
+
+/// As whom a user who has logged in uses the file system.
+pub(crate) fn cred_of(server: &Server, name: &str) -> Cred {
+    (server.identities)(name).unwrap_or_else(nobody)
+}
+
+fn nobody() -> Cred {
+    Cred { uid: NOBODY, gid: NOBODY, groups: Arc::from([]) }
 }
 
 /// The client lost a connection and says so: its old session ends, if it was the same user's (3.3.5.5.3).

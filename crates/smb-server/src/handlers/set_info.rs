@@ -20,7 +20,8 @@ use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
 use crate::grants;
 use crate::meta::{local_time, read_dos, store_dos};
-use crate::open::{FileOpen, Open};
+use crate::open::{FileOpen, Object, Open};
+use crate::persistent;
 use crate::reply::ReplyWriter;
 
 /// SET_INFO.
@@ -42,6 +43,9 @@ pub(crate) async fn set_info(request: &mut Request<'_>, out: &mut ReplyWriter) -
             }
             let before = path_before(request, file, class);
             set_file(request, &open, file, class, asked.input).await?;
+            if let (true, Object::File(file)) = (is_stored(class), &open.object) {
+                persistent::save(request.conn, file).await;
+            }
             if let Some(before) = before {
                 tell_directory(request, out, &file.share, &open.tree, &before, file.parent).await?;
                 if let Ok(after) = file.path() {
@@ -62,6 +66,12 @@ fn path_before(request: &Request<'_>, file: &FileOpen, class: FileInfoClass) -> 
     let names = [FileInfoClass::RENAME, FileInfoClass::RENAME_EX, FileInfoClass::LINK, FileInfoClass::LINK_EX];
     let watched = names.contains(&class) && request.conn.server.router.has_directory_leases();
     if watched { file.path().ok() } else { None }
+}
+
+/// Whether a persistent handle's record tells of it.
+fn is_stored(class: FileInfoClass) -> bool {
+    use FileInfoClass as C;
+    [C::RENAME, C::RENAME_EX, C::DISPOSITION, C::DISPOSITION_EX].contains(&class)
 }
 
 /// What the holders of caching grants are to be asked about first; nothing where it will be refused anyway.

@@ -43,7 +43,7 @@ pub(crate) fn tree_connect(request: &mut Request<'_>, out: &mut ReplyWriter) -> 
     TreeConnectResponse {
         share_type: if tree.share().is_some() { ShareType::Disk } else { ShareType::Pipe } as u8,
         flags: share_flags(&tree),
-        capabilities: ShareCapabilities::empty(),
+        capabilities: share_capabilities(request, &tree),
         maximal_access: tree.maximal_access.bits(),
     }
     .put(out);
@@ -103,6 +103,16 @@ fn set_tree_id(out: &mut ReplyWriter, id: u32) {
     use smb_wire::codec::Put;
     let at = out.start() + 36;
     out.patch_u32(at, id);
+}
+
+/// Continuously available to those who can make use of it (3.3.5.7).
+fn share_capabilities(request: &Request<'_>, tree: &Tree) -> ShareCapabilities {
+    let mut capabilities = ShareCapabilities::empty();
+    let available = tree.share().is_some_and(|share| share.options.continuously_available);
+    let speaks_3 = request.conn.negotiated().is_some_and(|n| n.dialect.is_3());
+    let kept = available && speaks_3 && request.conn.server.has_persistent_handles();
+    capabilities.set(ShareCapabilities::CONTINUOUS_AVAILABILITY, kept);
+    capabilities
 }
 
 fn share_flags(tree: &Tree) -> ShareFlags {

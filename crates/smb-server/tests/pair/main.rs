@@ -14,5 +14,6 @@ mod ioctl;
 mod login;
 mod model;
 mod notify;
+mod persistent;
 mod posix;
 mod protect;

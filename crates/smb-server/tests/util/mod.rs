@@ -9,6 +9,7 @@ pub mod message;
 pub mod ops;
 pub mod rng;
 pub mod siege;
+pub mod store;
 pub mod targets;
 pub mod world;
 
@@ -18,4 +19,5 @@ pub use message::{Message, Response, wide};
 pub use ops::OpenAs;
 pub use rng::Rng;
 pub use siege::Siege;
+pub use store::MemStore;
 pub use world::World;

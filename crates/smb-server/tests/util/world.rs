@@ -15,7 +15,7 @@ use vfs::{
     Access, Backend, BufPool, Cred, Disposition, Executor, Inline, Node, OpenHow, Path, Timestamp, Wait, WantKind,
 };
 
-use super::{Client, ManualExecutor, Profile, Rng};
+use super::{Client, ManualExecutor, MemStore, Profile, Rng};
 
 /// The share everything is tested on, and its user.
 pub const SHARE: &str = "data";
@@ -60,6 +60,8 @@ pub struct World {
     pub counters: Arc<PathCounters>,
     /// Set where jobs are parked.
     pub manual: Option<Arc<ManualExecutor>>,
+    /// Of a world whose share is continuously available.
+    pub store: Option<Arc<MemStore>>,
     executor: Arc<dyn Executor>,
     seed: Arc<AtomicU64>,
 }
@@ -86,18 +88,7 @@ impl World {
         let mut config = config(&fs);
         change(&mut config, &fs);
         let seed = Arc::new(AtomicU64::new(1));
-        let random = Arc::clone(&seed);
-        let env = Env {
-            clock: Arc::new(TestClock(Arc::clone(&clock))),
-            random: Arc::new(move |bytes| {
-                let mut rng = Rng::new(random.fetch_add(1, Relaxed));
-                bytes.fill_with(|| rng.next() as u8);
-            }),
-            interfaces: Arc::new(|| {
-                let address = std::net::IpAddr::from([192, 0, 2, 1]);
-                vec![NetworkInterface { index: 2, rss: true, bits_per_second: 1_000_000_000, address }]
-            }),
-        };
+        let env = env(&clock, &seed);
         let executor: Arc<dyn Executor> = match &manual {
             Some(manual) => Arc::clone(manual) as _,
             None => Arc::new(Inline),
@@ -109,9 +100,30 @@ impl World {
             pool: BufPool::new(4 << 20),
             counters: Arc::default(),
             manual,
+            store: None,
             executor,
             seed,
         }
+    }
+
+    /// The share is continuously available, and a store in memory keeps its handles.
+    pub fn available() -> Self {
+        let mut world = Self::new();
+        world.store = Some(Arc::default());
+        world.restart();
+        world
+    }
+
+    /// The server dies, and another one comes up on the same files and the same store.
+    pub fn restart(&mut self) {
+        let mut config = config(&self.fs);
+        let options = ShareOptions { continuously_available: true, ..ShareOptions::default() };
+        config.shares = HashMap::from([share(SHARE, &self.fs, options)]);
+        let store = Arc::clone(self.store.as_ref().expect("a world with a store"));
+        let env = env(&self.clock, &self.seed);
+        let started =
+            Server::with_store(config, Arc::new(users()), Arc::new(identity), env, store as _, &self.executor);
+        self.server = started.unwrap();
     }
 
     /// A connection, nothing received yet.
@@ -203,6 +215,21 @@ impl World {
         assert_eq!(self.server.open_count(), 0, "opens");
         assert_eq!(self.server.claims(), coherence::Stats::default(), "claims");
         assert_eq!(self.pool.stats().used_bytes, 0, "buffers");
+    }
+}
+
+fn env(clock: &Arc<ManualClock>, seed: &Arc<AtomicU64>) -> Env {
+    let random = Arc::clone(seed);
+    Env {
+        clock: Arc::new(TestClock(Arc::clone(clock))),
+        random: Arc::new(move |bytes| {
+            let mut rng = Rng::new(random.fetch_add(1, Relaxed));
+            bytes.fill_with(|| rng.next() as u8);
+        }),
+        interfaces: Arc::new(|| {
+            let address = std::net::IpAddr::from([192, 0, 2, 1]);
+            vec![NetworkInterface { index: 2, rss: true, bits_per_second: 1_000_000_000, address }]
+        }),
     }
 }
 

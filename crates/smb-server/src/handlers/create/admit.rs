@@ -58,6 +58,7 @@ pub async fn admit(
         found.created = created;
         let is_directory = found.node.kind() == FileKind::Directory;
         let wanted = if is_directory { wanted.for_directory() } else { *wanted };
+        check_lost(request, plan, &found, &wanted)?;
         let route = match enroll(request, &found, &wanted, persistent) {
             Ok(route) => route,
             Err(failure) => {
@@ -121,6 +122,13 @@ async fn stopped(
     let job = move || crate::links::stopped(&share, &tree.cred, &plan.path, plan.posix.is_some(), dialect);
     let stopped = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
     Ok(stopped.unwrap_or_else(|| NtStatus::OBJECT_NAME_NOT_FOUND.into()))
+}
+
+/// A file whose persistent open waits for its client cannot be had meanwhile (3.3.5.9).
+fn check_lost(request: &Request<'_>, plan: &Plan, found: &Found, wanted: &Wanted) -> Result<(), NtStatus> {
+    let (server, kinds) = (&request.conn.server, access_kinds(found.granted));
+    let held_back = server.holds_back(found.node.id(), wanted.identity(), kinds, plan.share);
+    if held_back { Err(NtStatus::FILE_NOT_AVAILABLE) } else { Ok(()) }
 }
 
 /// A place in the router for an open that may have to be told something.
@@ -188,7 +196,7 @@ fn table_request(plan: &Plan, found: &Found, wanted: &Wanted, persistent: u64) -
 }
 
 /// What share modes count an open as (MS-FSA 2.1.5.1.2.2).
-fn access_kinds(granted: AccessMask) -> AccessKinds {
+pub(crate) fn access_kinds(granted: AccessMask) -> AccessKinds {
     let mut kinds = AccessKinds::empty();
     kinds.set(AccessKinds::READ, granted.intersects(AccessMask::FILE_READ_DATA | AccessMask::FILE_EXECUTE));
     kinds.set(AccessKinds::WRITE, granted.intersects(AccessMask::FILE_WRITE_DATA | AccessMask::FILE_APPEND_DATA));

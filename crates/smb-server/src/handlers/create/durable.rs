@@ -6,20 +6,22 @@ use std::sync::Arc;
 use coherence::{Caching, GrantState};
 use smb_wire::NtStatus;
 use smb_wire::smb2::{
-    APP_INSTANCE_TAG, CreateRequest, DURABLE_RECONNECT_TAG, DURABLE_REQUEST_TAG, DURABLE_V2_RECONNECT_TAG,
-    DURABLE_V2_REQUEST_TAG, Dialect, DurableV2Reconnect, DurableV2Request, FileHandle, Flags, app_instance_id,
-    check_durable_request, durable_reconnect_handle,
+    APP_INSTANCE_TAG, CreateRequest, DURABLE_PERSISTENT, DURABLE_RECONNECT_TAG, DURABLE_REQUEST_TAG,
+    DURABLE_V2_RECONNECT_TAG, DURABLE_V2_REQUEST_TAG, Dialect, DurableV2Reconnect, DurableV2Request, FileHandle, Flags,
+    app_instance_id, check_durable_request, durable_reconnect_handle,
 };
 
 use super::plan::to_path;
 use super::respond::Answer;
 use super::{OPENED, enter};
+use crate::Share;
 use crate::dispatch::Request;
 use crate::durable::{Creating, Disconnected, Durability, Known};
 use crate::failure::Failure;
 use crate::grants::{LeaseName, Wanted};
 use crate::handlers::negotiate::Negotiated;
 use crate::open::{FileOpen, Object, Open};
+use crate::persistent::Keeper;
 use crate::reply::ReplyWriter;
 use crate::server::Server;
 use crate::session::Session;
@@ -61,15 +63,23 @@ impl Asked {
         }
     }
 
+    /// Whether a persistent handle is asked for where one can be had (3.3.5.9.10).
+    pub fn may_persist(&self, server: &Server, share: &Share) -> bool {
+        let asked = matches!(self, Self::V2(v2) if v2.flags & DURABLE_PERSISTENT != 0);
+        asked && share.options.continuously_available && server.keeper.as_ref().is_some_and(Keeper::works)
+    }
+
     /// What is granted to an open of a file that may be cached as `state` says: only an open that the client may cache
-    /// itself can outlive its connection.
-    pub fn grant(&self, state: &GrantState) -> Option<Durability> {
+    /// itself can outlive its connection, save where it is `persistent`.
+    pub fn grant(&self, state: &GrantState, persistent: bool) -> Option<Durability> {
+        if let (true, Self::V2(v2)) = (persistent, self) {
+            return Some(Durability { persistent, ..Durability::v2(v2.create_guid, v2.timeout_ms) });
+        }
         if !state.caching.contains(Caching::HANDLE) {
             return None;
         }
         match self {
             Self::V1 => Some(Durability::v1()),
-            // No share keeps opens over a restart, so that none is persistent (3.3.5.9.10).
             Self::V2(v2) => Some(Durability::v2(v2.create_guid, v2.timeout_ms)),
             _ => None,
         }
@@ -92,7 +102,9 @@ pub fn begin(
         Err(Known::Open(open)) => {
             // A replay is of the session that made the open.
             let own = session.open(open.handle.volatile).is_some_and(|own| Arc::ptr_eq(&own, &open));
-            if own { Ok(Err(open)) } else { Err(NtStatus::DUPLICATE_OBJECTID.into()) }
+            // A persistent one may have lost its session, and the server its memory of that.
+            let lost = open.file().is_ok_and(FileOpen::is_persistent) && durables.is_lost(open.handle.persistent);
+            if own || lost { Ok(Err(open)) } else { Err(NtStatus::DUPLICATE_OBJECTID.into()) }
         }
     }
 }
@@ -120,24 +132,51 @@ pub fn replay(
     Ok(open.handle)
 }
 
+/// Answers a CREATE that is told again after its persistent open was lost: the open is given back, and answered as it
+/// was when it was made.
+pub fn replay_lost(
+    request: &Request<'_>,
+    place: (&Arc<Session>, &Arc<Tree>),
+    asked: &CreateRequest<'_>,
+    (v2, open): (&DurableV2Request, &Open),
+    out: &mut ReplyWriter,
+) -> Result<FileHandle, Failure> {
+    let file = open.file()?;
+    let first = Some((file.action, *file.durability.lock()));
+    let back = DurableV2Reconnect { handle: open.handle, create_guid: v2.create_guid, flags: v2.flags };
+    give_back(request, place, asked, Asked::BackV2(back), first, out)
+}
+
 /// Gives a client back the open whose connection it lost.
 pub fn reconnect(
+    request: &Request<'_>,
+    place: (&Arc<Session>, &Arc<Tree>),
+    asked: &CreateRequest<'_>,
+    back: Asked,
+    out: &mut ReplyWriter,
+) -> Result<FileHandle, Failure> {
+    give_back(request, place, asked, back, None, out)
+}
+
+/// `first`: what the open's first answer said, where that is to be told again.
+fn give_back(
     request: &Request<'_>,
     (session, tree): (&Arc<Session>, &Arc<Tree>),
     asked: &CreateRequest<'_>,
     back: Asked,
+    first: Option<(u32, Durability)>,
     out: &mut ReplyWriter,
 ) -> Result<FileHandle, Failure> {
     let negotiated = request.conn.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
     let wanted = Wanted::lease(asked, &negotiated)?;
     let server = &request.conn.server;
-    let (handle, guid) = match back {
-        Asked::Back(handle) => (handle, None),
-        Asked::BackV2(v2) => (v2.handle, Some(v2.create_guid)),
+    let (handle, guid, flags) = match back {
+        Asked::Back(handle) => (handle, None, 0),
+        Asked::BackV2(v2) => (v2.handle, Some(v2.create_guid), v2.flags),
         _ => return Err(NtStatus::INVALID_PARAMETER.into()),
     };
-    let claim =
-        Claim { session, tree, asked, guid, lease: wanted.lease.map(|(name, _)| name), negotiated: &negotiated };
+    let lease = wanted.lease.map(|(name, _)| name);
+    let claim = Claim { session, tree, asked, guid, flags, lease, negotiated: &negotiated };
     let check = |lost: &Disconnected| -> Result<(), NtStatus> {
         claim.check(lost)?;
         // From here on it can be told again; what comes before it is connected is kept.
@@ -156,10 +195,10 @@ pub fn reconnect(
     Answer {
         asked,
         wanted: &wanted,
-        action: OPENED,
+        action: first.map_or(OPENED, |(action, _)| action),
         maximal: open.granted,
         caching: caching(server, &file),
-        durability: None,
+        durability: first.map(|(_, durability)| durability),
     }
     .put(&open, &file, out)?;
     Ok(open.handle)
@@ -199,6 +238,7 @@ struct Claim<'a> {
     tree: &'a Tree,
     asked: &'a CreateRequest<'a>,
     guid: Option<[u8; 16]>,
+    flags: u32,
     lease: Option<LeaseName>,
     negotiated: &'a Negotiated,
 }
@@ -210,7 +250,9 @@ impl Claim<'_> {
         let durability = *file.durability.lock();
         // An open of version 1 has no guid; version 1 of the reconnect does not ask for one.
         let same_guid = self.guid.is_none_or(|guid| durability.create_guid().unwrap_or_default() == guid);
+        let as_persistent = !durability.persistent || self.flags & DURABLE_PERSISTENT != 0;
         if !same_guid
+            || !as_persistent
             || (lease_of(file).is_some() && file.client != self.negotiated.client_guid)
             || lease_of(file) != self.lease
             || !self.tree.share().is_some_and(|share| Arc::ptr_eq(share, &file.share))

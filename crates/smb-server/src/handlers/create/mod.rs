@@ -18,8 +18,8 @@ use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter};
 use smb_wire::smb2::{CreateContexts, CreateOptions, CreateRequest, CreateResponse, FileHandle};
 use vfs::SetAttr;
 
-pub(crate) use self::admit::tell_directory;
 use self::admit::{Admitted, admit};
+pub(crate) use self::admit::{access_kinds, tell_directory};
 use self::find::Found;
 use self::plan::Plan;
 pub use self::plan::to_path;
@@ -30,6 +30,7 @@ use crate::failure::{Failure, Outcome};
 use crate::grants::Wanted;
 use crate::meta::store_dos;
 use crate::open::{FileOpen, Object, Open, StreamOpen};
+use crate::persistent::{self, Kept};
 use crate::reply::ReplyWriter;
 use crate::router::Address;
 use crate::sequence::Sequence;
@@ -78,14 +79,17 @@ async fn open_file(
         }
         durable::Asked::V2(v2) => match durable::begin(request, &negotiated, session, v2)? {
             Ok(creating) => Some(creating),
+            Err(open) if request.conn.server.durables.is_lost(open.handle.persistent) => {
+                return durable::replay_lost(request, (session, tree), asked, (v2, &open), out);
+            }
             Err(open) => return durable::replay(request, asked, &wanted, &open, out),
         },
         _ => None,
     };
     let plan = Arc::new(Plan::check(share, tree, asked, negotiated.posix, request.conn.server.env.filetime())?);
     let app_instance = durable::take_over(request, &negotiated, asked)?;
-    let persistent = request.conn.server.next_persistent_id();
-    let admitted = admit(request, out, (share, tree), &plan, &wanted, persistent).await?;
+    let persistent_id = request.conn.server.next_persistent_id();
+    let admitted = admit(request, out, (share, tree), &plan, &wanted, persistent_id).await?;
     let caching = admitted.caching();
     let Admitted { found, opened, base_claim, route, wanted } = admitted;
     let action = match prepare(request, tree, &plan, &found).await {
@@ -99,7 +103,9 @@ async fn open_file(
     let name = found.path.last().map(vfs::Name::as_bytes).unwrap_or_default();
     let (node, cred, link) = (Arc::clone(&found.node), tree.cred.clone(), found.link.clone());
     let mut file = FileOpen::new(Arc::clone(share), node, cred, opened.claim, plan.options, name, link);
-    let durability = durable.grant(&caching).filter(|_| !file.is_directory());
+    let simple = found.stream.is_none() && file.link.is_none();
+    let persistent = simple && durable.may_persist(&request.conn.server, share);
+    let mut durability = durable.grant(&caching, persistent).filter(|_| !file.is_directory());
     file.stream = found.stream.clone().zip(base_claim).map(|(node, base_claim)| StreamOpen { node, base_claim });
     file.posix = plan.posix.is_some();
     file.posix_delete = (file.posix && plan.options.contains(CreateOptions::DELETE_ON_CLOSE)).into();
@@ -109,15 +115,25 @@ async fn open_file(
     file.app_instance = app_instance;
     file.action = action;
     file.durability = durability.unwrap_or_default().into();
+    if file.is_persistent() {
+        let kept = Kept { id: persistent_id, user: session.user().name.clone(), granted: found.granted };
+        // It is set here only.
+        let _ = file.kept.set(kept);
+    }
     if found.created {
         file.tell_name(NotifyAction::Added, &found.path);
     } else if plan.overwrites() {
         file.tell_changed(NotifyFilter::ATTRIBUTES | NotifyFilter::SIZE | NotifyFilter::LAST_WRITE);
     }
     let file = Arc::new(file);
-    let open = enter(request, session, tree, persistent, found.granted, Object::File(Arc::clone(&file)))?;
+    let object = Object::File(Arc::clone(&file));
+    let open = enter(request, session, tree, persistent_id, found.granted, object)?;
     if let Some(creating) = creating {
         creating.made(&open);
+    }
+    if file.is_persistent() && !persistent::save(request.conn, &file).await {
+        durability = durable.grant(&caching, false);
+        *file.durability.lock() = durability.unwrap_or_default();
     }
     let maximal = found.maximal.unwrap_or(found.granted);
     respond::Answer { asked, wanted: &wanted, action, maximal, caching, durability }.put(&open, &file, out)?;

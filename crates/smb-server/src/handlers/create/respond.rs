@@ -2,8 +2,8 @@
 
 use smb_wire::fscc::AccessMask;
 use smb_wire::smb2::{
-    CreateContexts, CreateRequest, CreateResponse, DURABLE_REQUEST_TAG, DURABLE_V2_REQUEST_TAG, DurableV2Response,
-    LEASE_TAG, MAXIMAL_ACCESS_TAG, POSIX_TAG, QUERY_ON_DISK_ID_TAG, RawContext,
+    CreateContexts, CreateRequest, CreateResponse, DURABLE_PERSISTENT, DURABLE_REQUEST_TAG, DURABLE_V2_REQUEST_TAG,
+    DurableV2Response, LEASE_TAG, MAXIMAL_ACCESS_TAG, POSIX_TAG, QUERY_ON_DISK_ID_TAG, RawContext,
 };
 
 use coherence::GrantState;
@@ -59,11 +59,12 @@ impl Answer<'_> {
             lease.put(&mut data);
             list.push((LEASE_TAG, data));
         }
-        match self.durability.map(|d| (d.version, d.timeout_ms)) {
+        match self.durability.map(|d| (d.version, d)) {
             Some((Some(Version::V1), _)) => list.push((DURABLE_REQUEST_TAG, vec![0; 8])),
-            Some((Some(Version::V2 { .. }), timeout_ms)) => {
+            Some((Some(Version::V2 { .. }), Durability { timeout_ms, persistent, .. })) => {
                 let mut data = Vec::new();
-                DurableV2Response { timeout_ms: timeout_ms as u32, flags: 0 }.put(&mut data);
+                let flags = if persistent { DURABLE_PERSISTENT } else { 0 };
+                DurableV2Response { timeout_ms: timeout_ms as u32, flags }.put(&mut data);
                 list.push((DURABLE_V2_REQUEST_TAG, data));
             }
             _ => {}

@@ -1,0 +1,65 @@
+#!/bin/bash
+# In the guest: a tree is copied to a continuously available share, through cifs.ko, over one that is there, again and
+# again while the server is killed and started again: the copies see no error, and what arrives is what was sent. Also a
+# file that is written and locked while it happens. Files beside it: longshore and tree/, what is copied.
+#
+# The directories are made before: cifs.ko tells a mkdir again whose answer it did not see, without anything a server
+# could know it by, and then finds the directory there. The same can happen to a file made exclusively in the moment of
+# the kill.
+#   KILLS=N   how often (default 3)
+# shellcheck source=/dev/null
+. /usr/lib/lab.sh
+
+mkdir -p /scratch/share && chmod 777 /scratch/share
+cat >longshore.toml <<T
+[share.share]
+path = "/scratch/share"
+continuously_available = true
+T
+start() {
+  LONGSHORE_PASSWORD=pw ./longshore serve --config longshore.toml --state /scratch/state --smb 127.0.0.1:4450 --user bench \
+    >>"$RESULTS/server.log" 2>&1 &
+  server=$!
+  wait_port 4450
+}
+modprobe -q aesni_intel
+start || { cat "$RESULTS/server.log"; lab_end; }
+mount_share() { mkdir -p /mnt/c; mount.cifs //127.0.0.1/share /mnt/c -o username=bench,password=pw,port=4450,uid=0,gid=0,vers=3.1.1,persistenthandles,hard; }
+mount_share || { fail mount; dmesg | tail -5; lab_end; }
+grep -q ' /mnt/c .*persistenthandles' /proc/mounts || fail "the mount has no persistent handles"
+smoke /mnt/c || fail smoke
+
+sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
+sums tree >/tmp/want
+
+# Writes on through one handle, under a lock, until told to stop.
+(set -e; exec 3>/mnt/c/written; n=0; flock -n 3
+ while [ ! -e /tmp/stop ]; do printf '%015d\n' "$n" >&3; n=$((n + 1)); sleep 0.02; done
+ flock -u 3; exec 3>&-; echo "$n" >/tmp/count) 2>/tmp/writer.err & writer=$!
+cp -r tree /mnt/c/tree || fail "the first copy"
+
+began=$SECONDS
+(rounds=0; while [ ! -e /tmp/stop ] || [ "$rounds" = 0 ]; do
+  cp -r tree/. /mnt/c/tree || exit 1
+  rounds=$((rounds + 1))
+done; echo "$rounds" >/tmp/rounds) 2>/tmp/copy.err & copy=$!
+for ((kill = 1; kill <= ${KILLS:-3}; kill++)); do
+  sleep 3
+  kill -9 "$server"; wait "$server" 2>/dev/null
+  sleep 1
+  start || lab_end
+done
+sleep 2; touch /tmp/stop
+wait "$copy" || { fail "the copy saw an error"; cat /tmp/copy.err; }
+wait "$writer" || { fail "the writer saw an error"; cat /tmp/writer.err; }
+echo "PERSISTENT: $(cat /tmp/rounds) copies and $(cat /tmp/count) writes past ${KILLS:-3} kills in $((SECONDS - began)) s"
+
+umount /mnt/c || fail umount
+sums /scratch/share/tree >/tmp/got
+cmp /tmp/want /tmp/got || fail "what was copied differs"
+seq -f %015.0f 0 $(($(cat /tmp/count) - 1)) | cmp - /scratch/share/written || fail "what was written differs"
+grep -o '[0-9]* *persistent handles wait\|.*persistent handle is lost.*' "$RESULTS/server.log"
+kill "$server"; wait "$server" || fail "the server ended with $? on SIGTERM"
+! grep -q 'panicked at' "$RESULTS/server.log" || fail "the server panicked"
+[ "${LAB_FAILED:-0}" = 0 ] || { tail -20 "$RESULTS/server.log"; dmesg | tail -20; }
+lab_end
