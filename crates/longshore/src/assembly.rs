@@ -129,7 +129,11 @@ fn server(plan: &Plan, volumes: &Volumes, lookup: IdentityLookup, env: Env) -> R
     let failed = |error| Failure::system(format!("the state in {}: {error}", directory.display()));
     let store = Arc::new(StateStore::open(&directory).map_err(failed)?);
     let executor: Arc<dyn Executor> = Arc::new(Threads);
-    Server::with_store(settings, users, lookup, env, store, &executor).map_err(failed)
+    let server = Server::with_store(settings, users, lookup, env, store, &executor).map_err(failed)?;
+    // Claiming files again for their clients was done as them; what this thread does next it does as itself.
+    localfs::run_as_process()
+        .map_err(|error| Failure::system(format!("cannot go back to the server's user: {error}")))?;
+    Ok(server)
 }
 
 /// A thread for each job: for the few handles that are closed because their clients did not come back.
