@@ -20,6 +20,11 @@ use crate::{Limits, Machine};
 /// Rounds of receive and send before other connections of the shard get their turn.
 const ROUNDS_PER_TURN: u32 = 8;
 
+/// Looks at the socket once more before replies leave, while requests keep coming: what came meanwhile shares their call.
+const LOOKS_BEFORE_SENDING: u32 = 4;
+/// Replies beyond this leave at once: their call is not what costs.
+const GATHERED_BYTES: usize = 64 << 10;
+
 /// What every connection of a server shares.
 pub struct Shared {
     pub limits: Limits,
@@ -38,6 +43,8 @@ pub struct Driver {
     shared: Arc<Shared>,
     handshake: Option<Pin<Box<Sleep>>>,
     peer_done: bool,
+    /// The peer keeps several requests under way: the last look before sending found some, or one call brought several.
+    pipelined: bool,
 }
 
 impl Driver {
@@ -54,6 +61,7 @@ impl Driver {
             shared,
             handshake,
             peer_done: false,
+            pipelined: false,
         }
     }
 
@@ -160,16 +168,13 @@ impl Driver {
         self.outbox.queued_bytes() == 0 && !self.machine.busy()
     }
 
+    /// Receives what is there, and looks again while a pipelining peer sends more and the replies are small.
     fn receive(&mut self) -> io::Result<Result<Taken, Refused>> {
+        let mut frames = 0;
         let mut taken = Ok(Ok(Taken::Nothing));
-        let machine = std::cell::RefCell::new(&mut self.machine);
-        let tried = self.stream.try_io(Interest::READABLE, || {
-            taken = self.intake.receive(
-                self.stream.as_fd(),
-                &self.env.counters,
-                &mut |prefix| machine.borrow().framing(prefix),
-                &mut |frame, more| machine.borrow_mut().receive(frame, more),
-            );
+        let Self { stream, intake, machine, env, .. } = self;
+        let tried = stream.try_io(Interest::READABLE, || {
+            taken = receive_once(stream, intake, machine, env, &mut frames);
             // The socket was emptied: the next bytes raise a new event, and asking again now would only cost a call.
             match &taken {
                 Ok(Ok(Taken::Nothing | Taken::Bytes { drained: true })) => Err(io::ErrorKind::WouldBlock.into()),
@@ -177,9 +182,37 @@ impl Driver {
             }
         });
         match tried {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-            _ => taken,
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            _ => {}
         }
+        let looks = frames > 1 || (frames == 1 && self.pipelined);
+        if looks && matches!(taken, Ok(Ok(Taken::Bytes { drained: true }))) { self.look_again() } else { taken }
+    }
+
+    /// One `sendmsg` costs more than the look that saves the next one. A peer with one request under way is never looked
+    /// at again: there is nothing it could have sent.
+    fn look_again(&mut self) -> io::Result<Result<Taken, Refused>> {
+        self.pipelined = false;
+        for _ in 0..LOOKS_BEFORE_SENDING {
+            while let Some(reply) = self.machine.next_reply() {
+                self.outbox.push(reply);
+            }
+            if self.outbox.queued_bytes() >= GATHERED_BYTES || !self.wants_requests() {
+                break;
+            }
+            let mut frames = 0;
+            match receive_once(&self.stream, &mut self.intake, &mut self.machine, &self.env, &mut frames)? {
+                Ok(Taken::Bytes { drained }) => {
+                    self.pipelined |= frames > 0;
+                    if !drained {
+                        break; // there is more, and an event for it is due
+                    }
+                }
+                Ok(Taken::Nothing) => break,
+                ended => return Ok(ended),
+            }
+        }
+        Ok(Ok(Taken::Bytes { drained: true }))
     }
 
     fn ended(&self) -> Option<String> {
@@ -196,6 +229,21 @@ impl Driver {
         }
         (self.shared.stopping.load(Relaxed) && !self.machine.busy()).then(|| "the server stops".into())
     }
+}
+
+/// One receiving call: complete frames go to the machine and are counted in `frames`.
+fn receive_once(
+    stream: &TcpStream,
+    intake: &mut Intake,
+    machine: &mut Box<dyn Machine>,
+    env: &ShardEnv,
+    frames: &mut u32,
+) -> io::Result<Result<Taken, Refused>> {
+    let machine = std::cell::RefCell::new(machine);
+    intake.receive(stream.as_fd(), &env.counters, &mut |prefix| machine.borrow().framing(prefix), &mut |frame, more| {
+        *frames += 1;
+        machine.borrow_mut().receive(frame, more);
+    })
 }
 
 impl Drop for Driver {
