@@ -214,12 +214,13 @@ fn shard(env: &ShardEnv, counters: Arc<PathCounters>, cores: usize) -> Shard {
     let pipes: Arc<Pipes> = Arc::clone(&env.pipes);
     let workers: Workers = env.workers.clone();
     let executor: Arc<dyn Executor> = Arc::new(workers.clone());
+    let load = Arc::clone(&env.load);
     Shard {
         pool: env.pool.clone(),
         pipes: Some(pipes as Arc<dyn PipePool>),
         executor,
-        // This thread has one core; every job that is queued or running has another.
-        idle_cores: Arc::new(move || cores.saturating_sub(1 + workers.pending())),
+        // Every shard at work has a core, this one included, and so has every job that is queued or running.
+        idle_cores: Arc::new(move || cores.saturating_sub(load.running().max(1) + workers.pending())),
         counters,
     }
 }

@@ -155,11 +155,12 @@ fn is_opened(plan: &Plan, share: &Share) -> bool {
 fn shard(env: &ShardEnv, counters: Arc<PathCounters>, cores: usize) -> Shard {
     let workers = env.workers.clone();
     let executor: Arc<dyn Executor> = Arc::new(workers.clone());
+    let load = Arc::clone(&env.load);
     Shard {
         pool: env.pool.clone(),
         pipes: Some(Arc::clone(&env.pipes) as Arc<dyn PipePool>),
         executor,
-        idle_cores: Arc::new(move || cores.saturating_sub(1 + workers.pending())),
+        idle_cores: Arc::new(move || cores.saturating_sub(load.running().max(1) + workers.pending())),
         counters,
     }
 }

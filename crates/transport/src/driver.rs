@@ -73,7 +73,10 @@ impl Driver {
         let why = poll_fn(|cx| {
             // Registers this task to be woken at shutdown; the flag says whether it is time.
             let _ = stop.as_mut().poll(cx);
-            self.turn(cx)
+            self.env.load.set(self.env.shard, true);
+            let turn = self.turn(cx);
+            self.env.load.set(self.env.shard, false);
+            turn
         })
         .await;
         self.over(&why);

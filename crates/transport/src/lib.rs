@@ -8,6 +8,7 @@
 mod counters;
 mod driver;
 mod intake;
+mod load;
 mod machine;
 mod outbox;
 mod pipe;
@@ -16,6 +17,7 @@ mod sys;
 mod workers;
 
 pub use counters::{Counters, Totals};
+pub use load::Load;
 pub use machine::{Framing, Machine};
 pub use pipe::Pipes;
 pub use server::{Accepted, Limits, ListenOptions, MachineFactory, Server, ShardEnv};

@@ -14,7 +14,7 @@ use tokio::task::LocalSet;
 use vfs::BufPool;
 
 use crate::driver::{Driver, Shared};
-use crate::{Counters, Machine, Pipes, Totals, Workers};
+use crate::{Counters, Load, Machine, Pipes, Totals, Workers};
 
 /// Bounds that hold for every connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub struct ShardEnv {
     pub counters: Arc<Counters>,
     /// Which shard, counted from 0.
     pub shard: usize,
+    /// Which shards are at work.
+    pub load: Arc<Load>,
 }
 
 /// An accepted connection.
@@ -120,6 +122,7 @@ impl Server {
         let workers = Workers::new(workers);
         let pipes = Arc::new(Pipes::new(PIPE_BYTES, PIPES_PER_SHARD * shards.max(1)));
         let shared = Arc::new(Shared { limits, stopping: AtomicBool::new(false), stop: tokio::sync::Notify::new() });
+        let load = Arc::new(Load::new(shards.max(1)));
         let shards = (0..shards.max(1))
             .map(|index| {
                 let env = ShardEnv {
@@ -128,6 +131,7 @@ impl Server {
                     workers: workers.clone(),
                     counters: Arc::default(),
                     shard: index,
+                    load: Arc::clone(&load),
                 };
                 Shard::start(index, env, Arc::clone(&shared))
             })
