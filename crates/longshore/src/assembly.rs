@@ -219,8 +219,9 @@ fn shard(env: &ShardEnv, counters: Arc<PathCounters>, cores: usize) -> Shard {
         pool: env.pool.clone(),
         pipes: Some(pipes as Arc<dyn PipePool>),
         executor,
-        // Every shard at work has a core, this one included, and so has every job that is queued or running.
-        idle_cores: Arc::new(move || cores.saturating_sub(load.running().max(1) + workers.pending())),
+        // Every shard at work has a core, this one included, and so has every job that is queued or running; one more is
+        // left to the rest of the machine (docs/decisions/0003).
+        idle_cores: Arc::new(move || cores.saturating_sub(1 + load.running().max(1) + workers.pending())),
         counters,
     }
 }
