@@ -4,7 +4,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::Context;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
@@ -13,11 +12,12 @@ use smb_server::{
     Access, Clock, Config, Connection, Encryption, Env, IdentityLookup, NamePatterns, PathCounters, PathTotals, Server,
     Shard, Share, ShareOptions,
 };
-use transport::{Accepted, Framing, Machine, MachineFactory, Pipes, ShardEnv, Workers};
-use vfs::{Backend, Capabilities, Cred, Executor, Frame, PipePool, Reply, Timestamp};
+use transport::{Accepted, MachineFactory, Pipes, ShardEnv, Workers};
+use vfs::{Backend, Capabilities, Cred, Executor, PipePool, Timestamp};
 
 use crate::accounts::{self, SystemAccounts};
 use crate::config;
+use crate::drive::drive;
 use crate::failure::Failure;
 use crate::identities::Identities;
 use crate::interfaces;
@@ -164,51 +164,7 @@ fn keep_time(server: &Arc<Server>) {
 /// An SMB connection as the transport drives it.
 struct SmbMachine(Connection);
 
-impl Machine for SmbMachine {
-    fn framing(&self, prefix: &[u8]) -> Framing {
-        match self.0.framing(prefix) {
-            Ok(Some((len_bytes, payload_at))) => Framing::Known { len_bytes, payload_at },
-            Ok(None) => Framing::Unknown,
-            Err(why) => Framing::Refuse(why),
-        }
-    }
-
-    fn receive(&mut self, frame: Frame, more_behind: bool) {
-        self.0.receive(frame, more_behind);
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) {
-        self.0.poll(cx);
-    }
-
-    fn next_reply(&mut self) -> Option<Reply> {
-        self.0.next_reply()
-    }
-
-    fn ready(&self) -> bool {
-        self.0.is_ready()
-    }
-
-    fn stalled(&self) -> bool {
-        self.0.is_stalled()
-    }
-
-    fn busy(&self) -> bool {
-        self.0.is_busy()
-    }
-
-    fn finished(&self) -> bool {
-        self.0.finished().is_some()
-    }
-
-    fn established(&self) -> bool {
-        self.0.is_established()
-    }
-
-    fn closed(&mut self, why: &str) {
-        self.0.closed(why);
-    }
-}
+drive!(SmbMachine);
 
 fn shard(env: &ShardEnv, counters: Arc<PathCounters>, cores: usize) -> Shard {
     let pipes: Arc<Pipes> = Arc::clone(&env.pipes);

@@ -7,6 +7,7 @@ mod accounts;
 mod assembly;
 mod cli;
 mod config;
+mod drive;
 mod failure;
 mod hints;
 mod identities;

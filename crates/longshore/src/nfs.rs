@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::Context;
 use std::time::Duration;
 
 use localfs::LocalFs;
@@ -14,11 +13,12 @@ use nfs_server::{
     Config, Connection, Export, ExportOptions, HandleKey, KEY_BYTES, PathCounters, PathTotals, Server, Shard, Squash,
 };
 use rustix::fs::{FlockOperation, flock};
-use transport::{Accepted, Framing, Machine, MachineFactory, ShardEnv};
-use vfs::{Backend, Cred, Executor, Frame, PipePool, Reply};
+use transport::{Accepted, MachineFactory, ShardEnv};
+use vfs::{Backend, Cred, Executor, PipePool};
 
 use crate::assembly::{Smb, random};
 use crate::config::Share;
+use crate::drive::drive;
 use crate::failure::Failure;
 use crate::plan::{Plan, PlannedShare};
 
@@ -168,51 +168,7 @@ fn shard(env: &ShardEnv, counters: Arc<PathCounters>, cores: usize) -> Shard {
 /// An NFS connection as the transport drives it.
 struct NfsMachine(Connection);
 
-impl Machine for NfsMachine {
-    fn framing(&self, prefix: &[u8]) -> Framing {
-        match self.0.framing(prefix) {
-            Ok(Some((len_bytes, payload_at))) => Framing::Known { len_bytes, payload_at },
-            Ok(None) => Framing::Unknown,
-            Err(why) => Framing::Refuse(why),
-        }
-    }
-
-    fn receive(&mut self, frame: Frame, more_behind: bool) {
-        self.0.receive(frame, more_behind);
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) {
-        self.0.poll(cx);
-    }
-
-    fn next_reply(&mut self) -> Option<Reply> {
-        self.0.next_reply()
-    }
-
-    fn ready(&self) -> bool {
-        self.0.is_ready()
-    }
-
-    fn stalled(&self) -> bool {
-        self.0.is_stalled()
-    }
-
-    fn busy(&self) -> bool {
-        self.0.is_busy()
-    }
-
-    fn finished(&self) -> bool {
-        self.0.finished().is_some()
-    }
-
-    fn established(&self) -> bool {
-        self.0.is_established()
-    }
-
-    fn closed(&mut self, why: &str) {
-        self.0.closed(why);
-    }
-}
+drive!(NfsMachine);
 
 /// The state directory.
 struct State {
