@@ -18,6 +18,7 @@ mod exec;
 pub mod memfs;
 mod name;
 pub mod ntacl;
+mod pace;
 mod ranges;
 mod reply;
 
@@ -30,5 +31,6 @@ pub use buf::{Buf, BufPool, Frame, PoolStats};
 pub use error::{VfsError, VfsResult};
 pub use exec::{Executor, Inline, offload};
 pub use name::{Name, NameError, Path};
+pub use pace::Pace;
 pub use ranges::copy as copy_by_buffer;
 pub use reply::{PagePipe, PipePool, Reply};
