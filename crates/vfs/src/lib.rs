@@ -20,6 +20,7 @@ mod name;
 pub mod ntacl;
 mod ranges;
 mod reply;
+pub mod shortname;
 
 pub use attr::{Attr, FileId, FileKind, FsStat, SetAttr, SetTime, Timestamp};
 pub use backend::{

@@ -129,19 +129,9 @@ fn file_info(class: FileInfoClass, open: &Open, file: &FileOpen, room: u32) -> R
     Ok(out)
 }
 
-/// No short names are made up: only what is one already has one.
 fn short_name(file: &FileOpen) -> Result<Vec<u8>, NtStatus> {
     let name = file.name.lock();
-    let (stem, extension) = match name.iter().rposition(|&b| b == b'.') {
-        Some(at) => (name.get(..at).unwrap_or_default(), name.get(at + 1..).unwrap_or_default()),
-        None => (&name[..], &b""[..]),
-    };
-    let valid = |part: &[u8]| part.iter().all(|&b| b.is_ascii_alphanumeric() || b"!#$%&'()-@^_`{}~".contains(&b));
-    let fits = (1..=8).contains(&stem.len()) && extension.len() <= 3 && !name.ends_with(b".");
-    if !fits || !valid(stem) || !valid(extension) {
-        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
-    }
-    Ok(utf16le(&String::from_utf8_lossy(&name.to_ascii_uppercase())))
+    file.share.short_name(&name).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
 }
 
 /// An open as the information classes show it.
