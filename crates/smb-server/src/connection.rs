@@ -165,6 +165,8 @@ impl Connection {
                 self.parked.push(request);
             }
         }
+        // A break that this request asks for goes out before the answer to the next one.
+        self.tell();
     }
 
     /// Lets parked requests go on.
@@ -182,7 +184,12 @@ impl Connection {
         {
             self.begin(frame, more_behind);
         }
-        // After the replies that are ready: a client must know its oplock before it is told to give it up.
+        self.tell();
+    }
+
+    /// Tells the client what is not an answer to anything, after the replies that are ready: it must know its oplock before
+    /// it is told to give it up.
+    fn tell(&self) {
         self.inner.mailbox.take().iter().for_each(|letter| self.inner.notify(letter));
     }
 

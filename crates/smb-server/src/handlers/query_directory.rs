@@ -19,6 +19,8 @@ use crate::reply::ReplyWriter;
 
 /// Stands where a class is wanted while the list is of the POSIX one, whose entries encode themselves.
 const POSIX_STAND_IN: DirInfoClass = DirInfoClass::Directory;
+/// Entries answered at a time at most, however much is asked for: the client asks on.
+pub const MOST_BYTES: usize = 1 << 20;
 /// Bytes before the entries in the body.
 const FIXED_BYTES: usize = 8;
 
@@ -45,7 +47,7 @@ pub(crate) async fn query_directory(request: &mut Request<'_>, out: &mut ReplyWr
         return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
     }
     begin(file, &asked)?;
-    let room = asked.output_bytes as usize;
+    let room = (asked.output_bytes as usize).min(MOST_BYTES);
     out.room(FIXED_BYTES + room);
     let len_at = out.len();
     put_output_buffer(u32::MAX, out);

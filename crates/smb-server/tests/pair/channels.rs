@@ -9,7 +9,7 @@ use smb_wire::smb2::{
 };
 
 use crate::util::client::Profile;
-use crate::util::ops::{created, ioctl_message, read_message, write_message};
+use crate::util::ops::{created, echo_message, ioctl_message, read_message, write_message};
 use crate::util::world::{OTHER, OTHER_PASSWORD, PASSWORD, SHARE, USER};
 use crate::util::{Client, Message, OpenAs, World};
 
@@ -134,6 +134,24 @@ fn a_break_goes_to_another_channel_when_its_own_has_failed() {
     second.call(Message::of(Command::OplockBreak, |out| told.put(out))).ok();
     other.drive();
     assert_eq!(other.take(id).expect("an answer").status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_break_goes_out_before_the_answer_to_the_next_request() {
+    let world = World::new();
+    let mut client = world.anna();
+    open_batch(&mut client, "f");
+    // Both are there before the server has looked at either.
+    client.send(&[OpenAs::default().message("f")]);
+    client.send(&[echo_message()]);
+    client.poll();
+    let mut order = Vec::new();
+    while let Some(reply) = client.conn.next_reply() {
+        order.extend(client.take_apart(reply.head.to_vec()).iter().map(|r| (r.header.command, r.header.message_id)));
+    }
+    let kinds: Vec<_> = order.iter().map(|(command, id)| (Command::from_u16(*command), *id == UNSOLICITED)).collect();
+    let (create, told) = ((Some(Command::Create), false), (Some(Command::OplockBreak), true));
+    assert_eq!(kinds, [create, told, (Some(Command::Echo), false)], "the interim response, the break, the echo");
 }
 
 #[test]
