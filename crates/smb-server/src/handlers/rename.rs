@@ -82,7 +82,7 @@ fn rename_stream(server: &Server, open: &Open, target: Option<String>, replace: 
             return Err(NtStatus::INVALID_PARAMETER.into());
         }
         if !same && taken != target {
-            base.remove_xattr(&file.cred, &taken)?;
+            stream::remove(&**base, &file.cred, &taken)?;
         }
     }
     Ok(stream.node.rename(target)?)
