@@ -396,7 +396,7 @@ fn fs_info(class: FsInfoClass, file: &FileOpen, room: u32) -> Result<Vec<u8>, Fa
             physical_bytes_for_atomicity: SECTOR_BYTES,
             physical_bytes_for_performance: stat.block_bytes.max(SECTOR_BYTES),
             effective_bytes_for_atomicity: SECTOR_BYTES,
-            flags: 3,
+            flags: sector_flags(file),
             sector_alignment: 0,
             partition_alignment: 0,
         }
@@ -404,6 +404,12 @@ fn fs_info(class: FsInfoClass, file: &FileOpen, room: u32) -> Result<Vec<u8>, Fa
         _ => return Err(NtStatus::NOT_SUPPORTED.into()),
     }
     Ok(out)
+}
+
+/// SSINFO_FLAGS (MS-FSCC 2.5.7): aligned, and trim does something where there are holes.
+fn sector_flags(file: &FileOpen) -> u32 {
+    let trims = file.share.backend.capabilities().contains(Capabilities::SPARSE);
+    3 | if trims { 8 } else { 0 }
 }
 
 /// Sizes in allocation units of whole sectors.
