@@ -217,6 +217,11 @@ impl Connection {
         self.inner.established.get()
     }
 
+    /// Whether something goes on after the end of the connection: nothing does.
+    pub fn is_lingering(&self) -> bool {
+        false
+    }
+
     /// The connection is over. NFSv3 has no state that ends with it.
     pub fn closed(&mut self, why: &str) {
         tracing::debug!(peer = %self.inner.peer, why, "an NFS connection ended");

@@ -119,6 +119,8 @@ pub struct ShareOptions {
     pub continuously_available: bool,
     /// Names that differ in case are different names.
     pub case_sensitive: bool,
+    /// Long names have made-up short ones beside them (`vfs::shortname`), shown and found.
+    pub short_names: bool,
     /// Who may.
     pub access: Access,
     /// Everything is done as this identity.
@@ -144,6 +146,7 @@ impl Default for ShareOptions {
             encryption_required: false,
             continuously_available: false,
             case_sensitive: false,
+            short_names: true,
             access: Access::default(),
             force_identity: None,
             create_mask: 0o744,

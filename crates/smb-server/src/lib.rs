@@ -34,6 +34,7 @@ mod server;
 mod session;
 mod signing;
 mod slab;
+mod spelling;
 mod store;
 mod stream;
 mod tree;

@@ -14,6 +14,7 @@ use tokio::time::Sleep;
 
 use crate::gather::{Batch, Gather};
 use crate::intake::{Intake, Refused, Taken};
+use crate::machine::Attended;
 use crate::outbox::{Flushed, Outbox};
 use crate::server::ShardEnv;
 use crate::{Limits, Machine};
@@ -35,9 +36,7 @@ pub struct Shared {
 
 pub struct Driver {
     stream: TcpStream,
-    machine: Box<dyn Machine>,
-    /// Whether the machine was told that the connection is over.
-    is_over: bool,
+    machine: Attended,
     intake: Intake,
     outbox: Outbox,
     env: ShardEnv,
@@ -55,8 +54,7 @@ impl Driver {
         let intake = Intake::new(env.pool.clone());
         Self {
             stream,
-            machine,
-            is_over: false,
+            machine: Attended::new(machine),
             intake,
             outbox: Outbox::default(),
             env,
@@ -82,13 +80,18 @@ impl Driver {
             turn
         })
         .await;
-        self.over(&why);
-    }
-
-    fn over(&mut self, why: &str) {
-        if !std::mem::replace(&mut self.is_over, true) {
-            self.machine.closed(why);
-        }
+        self.machine.over(&why);
+        // The socket and the buffers go.
+        let Self { mut machine, .. } = self;
+        poll_fn(|cx| {
+            let _ = stop.as_mut().poll(cx);
+            if machine.lingers() {
+                machine.poll(cx);
+            }
+            let stays = machine.lingers() && !shared.stopping.load(Relaxed);
+            if stays { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
     }
 
     /// Works until nothing can go on. Ready with the reason when the connection is over.
@@ -248,7 +251,7 @@ impl Driver {
 fn receive_once(
     stream: &TcpStream,
     intake: &mut Intake,
-    machine: &mut Box<dyn Machine>,
+    machine: &mut Attended,
     env: &ShardEnv,
     batch: &mut Batch,
 ) -> io::Result<Result<Taken, Refused>> {
@@ -258,12 +261,4 @@ fn receive_once(
         batch.smallest_bytes = batch.smallest_bytes.min(frame.len());
         machine.borrow_mut().receive(frame, more);
     })
-}
-
-impl Drop for Driver {
-    /// A connection that panicked, or outlived the time there is to stop, ends like any other: what it held must not
-    /// stay held.
-    fn drop(&mut self) {
-        self.over("broken off");
-    }
 }

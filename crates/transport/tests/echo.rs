@@ -239,6 +239,21 @@ fn a_machine_ends_its_connection_after_the_last_reply() {
 }
 
 #[test]
+fn what_lasts_goes_on_without_its_connection() {
+    for (kind, goes_on) in [(ask::LASTING, true), (ask::LATER, false)] {
+        let world = World::start(Limits::default());
+        let mut peer = world.connect();
+        peer.send(&[kind]);
+        peer.send(b"q");
+        assert_eq!(peer.receive(), b"q");
+        assert!(peer.is_ended(), "the socket is not kept");
+        let why = || world.closed.recv_timeout(Duration::from_secs(1)).ok();
+        assert_eq!(why().as_deref(), Some("ended by the server"));
+        assert_eq!(why().as_deref(), goes_on.then_some("went on"));
+    }
+}
+
+#[test]
 fn a_thousand_idle_connections_hold_no_buffers() {
     let mut world = World::start(Limits::default());
     let mut peers: Vec<_> = (0..1000).map(|_| world.connect()).collect();

@@ -212,8 +212,8 @@ pub trait Backend: Send + std::marker::Sync + 'static {
     /// by other programs. [`Stale`](crate::VfsError::Stale) when that entry is gone or lies outside the root.
     fn path_of(&self, node: &dyn Node) -> VfsResult<Path>;
 
-    /// The same path with every component as the directory spells it, where a component is found only by ignoring case;
-    /// components that exist exactly win. [`NotFound`](crate::VfsError::NotFound) when the last component matches nothing
+    /// The same path with every component as the directory spells it, where a component is found only by ignoring case,
+    /// or by the name [`shortname`](crate::shortname) makes up; components that exist exactly win, and case goes before. [`NotFound`](crate::VfsError::NotFound) when the last component matches nothing
     /// (and [`PathNotFound`](crate::VfsError::PathNotFound) when an earlier one does): then the answer's `Path` for a new
     /// object is had from [`Backend::spell_parent`].
     fn spell(&self, cred: &Cred, dir: &dyn Node, path: &Path, wait: Wait) -> VfsResult<Path>;

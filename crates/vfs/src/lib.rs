@@ -21,6 +21,7 @@ pub mod ntacl;
 mod pace;
 mod ranges;
 mod reply;
+pub mod shortname;
 
 pub use attr::{Attr, FileId, FileKind, FsStat, SetAttr, SetTime, Timestamp};
 pub use backend::{

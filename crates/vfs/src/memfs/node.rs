@@ -255,8 +255,13 @@ impl Node for MemNode {
             () => {}
         }
         let mut tree = self.shared.tree.lock();
+        let space = tree.xattr_space_bytes;
         let inode = tree.inode_mut(self.ino())?;
         may_set(inode, cred)?;
+        let others: usize = inode.xattrs.iter().filter(|(name, _)| *name != key).map(|(_, value)| value.len()).sum();
+        if others + value.len() > space {
+            return Err(VfsError::NoSpace);
+        }
         inode.xattrs.insert(key.to_owned(), value.to_vec());
         tree.touch(self.ino(), self.now(), false)
     }

@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
+use coherence::Change;
 use smb_wire::NtStatus;
 use smb_wire::codec::{Put, Reader, Truncated};
 use smb_wire::fscc::{AccessMask, NotifyFilter};
 use smb_wire::smb2::{FileHandle, IoctlRequest, fsctl};
 use vfs::VfsError;
 
-use super::{on_worker, put, require_file};
+use super::{changing, put, require_file};
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
+use crate::grants;
 use crate::open::{FileOpen, Object, Open};
 use crate::reply::ReplyWriter;
 use crate::session::Session;
@@ -115,6 +117,8 @@ pub(super) async fn copy_chunks(request: &mut Request<'_>, asked: &IoctlRequest<
         return Ok(NtStatus::INVALID_PARAMETER);
     }
     check_rights(&from, &to, asked.code)?;
+    let claim = &to.file()?.claim;
+    grants::ask(request, out, claim, Change::Write).await?;
     let opens = (Arc::clone(&from), Arc::clone(&to));
     let job = move || copy_all(&opens.0, &opens.1, &wanted.chunks);
     let (copied, result) = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
@@ -123,6 +127,8 @@ pub(super) async fn copy_chunks(request: &mut Request<'_>, asked: &IoctlRequest<
     {
         file.tell_changed(NotifyFilter::LAST_WRITE | NotifyFilter::SIZE);
     }
+    // Whoever was let cache meanwhile may have read what was there before.
+    grants::ask(request, out, claim, Change::Write).await?;
     // What was done before a failure is told with it.
     respond(asked, to.handle, copied, out);
     Ok(result.map_or_else(|failure| failure.status, |()| NtStatus::SUCCESS))
@@ -215,7 +221,7 @@ pub(super) async fn duplicate_extents(
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     if len > 0 {
-        on_worker(request, &to, move |target| {
+        changing(request, out, &to, move |target| {
             let source = from.file()?;
             if from_bytes + len > source.node.attr()?.len_bytes {
                 return Err(NtStatus::NOT_SUPPORTED.into());
