@@ -20,7 +20,7 @@ use crate::failure::Halt;
 use crate::files::Cx;
 use crate::nfs3::read::HEAD_BYTES;
 use crate::reply::ReplyWriter;
-use crate::{PathCounters, mount, nfs3, portmap};
+use crate::{PathCounters, mount, nfs3, nfs4, portmap};
 
 /// Room a reply begins with unless the call says how much it will need.
 const SMALL_REPLY_BYTES: usize = 512;
@@ -36,6 +36,14 @@ enum Procedure {
     /// In version 1 or 3.
     Mount(MountProc, u32),
     Nfs3(Nfs3Proc),
+    Nfs4(Nfs4Proc),
+}
+
+/// The procedures of NFSv4.
+#[derive(Clone, Copy)]
+enum Nfs4Proc {
+    Null,
+    Compound,
 }
 
 /// One call as READ and WRITE see it.
@@ -46,7 +54,7 @@ pub(crate) struct Job<'a> {
     /// The record.
     pub frame: &'a Frame,
     /// Where the arguments begin in it.
-    args_at: usize,
+    pub args_at: usize,
     /// Further calls are waiting behind it.
     pub more_behind: bool,
 }
@@ -127,12 +135,21 @@ fn procedure(call: &Call<'_>) -> Result<Procedure, Refused> {
         (program::PORTMAP, version @ (3 | 4)) => RpcbProc::from_u32(number).map(|p| Procedure::Rpcbind(p, version)),
         (program::MOUNT, version @ (1 | 3)) => MountProc::from_u32(number).map(|p| Procedure::Mount(p, version)),
         (program::NFS, 3) => Nfs3Proc::from_u32(number).map(Procedure::Nfs3),
+        (program::NFS, 4) => nfs4_procedure(number).map(Procedure::Nfs4),
         (program::PORTMAP, _) => return Err(Refused::ProgMismatch(2, 4)),
         (program::MOUNT, _) => return Err(Refused::ProgMismatch(1, 3)),
-        (program::NFS, _) => return Err(Refused::ProgMismatch(3, 3)),
+        (program::NFS, _) => return Err(Refused::ProgMismatch(3, 4)),
         _ => return Err(Refused::ProgUnavail),
     };
     found.ok_or(Refused::ProcUnavail)
+}
+
+fn nfs4_procedure(number: u32) -> Option<Nfs4Proc> {
+    match number {
+        nfs_wire::nfs4::PROC_NULL => Some(Nfs4Proc::Null),
+        nfs_wire::nfs4::PROC_COMPOUND => Some(Nfs4Proc::Compound),
+        _ => None,
+    }
 }
 
 /// Who calls. The last credential is remembered as it was sent: the next call mostly bears the same.
@@ -163,6 +180,8 @@ async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32) -> Result<(), Ref
     let done = match procedure {
         Procedure::Nfs3(Nfs3Proc::Read) => nfs3::read::read(job, &mut out).await,
         Procedure::Nfs3(Nfs3Proc::Write) => nfs3::write::write(job, &mut out).await,
+        Procedure::Nfs4(Nfs4Proc::Null) => Ok(()),
+        Procedure::Nfs4(Nfs4Proc::Compound) => nfs4::call(job, &mut out).await,
         other => in_place_or_beside(other, job, &mut out).await,
     };
     match done {
@@ -217,6 +236,7 @@ fn is_quick(procedure: Procedure) -> bool {
         Procedure::Portmap(_) | Procedure::Rpcbind(..) => true,
         Procedure::Mount(procedure, _) => procedure != MountProc::Mnt,
         Procedure::Nfs3(procedure) => nfs3::is_quick(procedure),
+        Procedure::Nfs4(_) => false,
     }
 }
 
@@ -226,5 +246,7 @@ fn run(procedure: Procedure, cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWrit
         Procedure::Rpcbind(procedure, version) => portmap::rpcbind(procedure, version, cx, args, out),
         Procedure::Mount(procedure, version) => mount::run(procedure, version, cx, args, out),
         Procedure::Nfs3(procedure) => nfs3::run(procedure, cx, args, out),
+        // These do not come here.
+        Procedure::Nfs4(_) => Err(Halt::Unavailable),
     }
 }

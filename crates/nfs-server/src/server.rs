@@ -14,6 +14,7 @@ use crate::Env;
 use crate::cache::Cache;
 use crate::config::{Config, Export};
 use crate::handle::{ExportId, HandleKey};
+use crate::nfs4::state::State;
 
 /// Mounts remembered for DUMP; nothing depends on them.
 const MAX_MOUNTS: usize = 1024;
@@ -25,6 +26,8 @@ pub struct Server {
     pub(crate) settings: ArcSwap<Settings>,
     pub(crate) table: Table,
     pub(crate) cache: Cache,
+    /// Who holds what over NFSv4.
+    pub(crate) state: State,
     pub(crate) mounts: Mutex<VecDeque<(IpAddr, Vec<u8>)>>,
     verifier: AtomicU64,
 }
@@ -78,6 +81,7 @@ impl Server {
         Arc::new(Self {
             settings: ArcSwap::from_pointee(Settings::new(config, &key)),
             cache: Cache::default(),
+            state: State::default(),
             mounts: Mutex::default(),
             verifier: AtomicU64::new(u64::from_be_bytes(verifier)),
             env,

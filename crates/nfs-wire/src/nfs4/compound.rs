@@ -143,6 +143,12 @@ impl CompoundReply {
         status.put(out);
     }
 
+    /// Takes back the last result with its number, as if it had never been begun.
+    pub fn take_back(&mut self, result_at: usize, out: &mut (impl Put + ?Sized)) {
+        out.truncate(result_at.saturating_sub(4));
+        self.count = self.count.saturating_sub(1);
+    }
+
     /// How many results there are.
     pub fn count(&self) -> u32 {
         self.count

@@ -1,0 +1,9 @@
+//! The operations, a file for each family. Each is a function that takes the compound and its arguments, appends its
+//! result to the reply and answers the result's status; [`super::table`] calls them.
+
+pub(super) mod client;
+pub(super) mod delegation;
+pub(super) mod handles;
+pub(super) mod lock;
+pub(super) mod open;
+pub(super) mod session;
