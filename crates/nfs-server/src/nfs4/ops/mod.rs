@@ -2,8 +2,12 @@
 //! result to the reply and answers the result's status; [`super::table`] calls them.
 
 pub(super) mod client;
+pub(super) mod close;
 pub(super) mod delegation;
 pub(super) mod handles;
 pub(super) mod lock;
 pub(super) mod open;
+mod open_file;
+mod sequenced;
 pub(super) mod session;
+pub(super) mod stateid;

@@ -7,14 +7,14 @@ use std::sync::{Arc, Weak};
 
 use nfs_wire::nfs4::{
     CALLBACK_VERSION, CbOp, CbResult, CbSequenceArgs, CompoundCall, CompoundResults, NfsStat4, PROC_COMPOUND,
-    PROC_NULL, SessionId,
+    PROC_NULL, SessionId, Verifier,
 };
 use nfs_wire::rpc::{AuthSys, Call, Flavor, OpaqueAuth, Outcome, Reply};
 use nfs_wire::xdr::{Bounded, List, Reader};
 use parking_lot::Mutex;
 
-use super::line::{Line, OnReply};
-use crate::env::Dialer;
+use super::line::Line;
+use crate::env::{Dialer, OnReply};
 
 /// Connections of one session that may carry callbacks.
 const MOST_LINES: usize = 16;
@@ -40,6 +40,8 @@ pub(crate) struct Channel {
 #[derive(Default)]
 struct Ways {
     plain: Option<Plain>,
+    /// What a SETCLIENTID said that is not confirmed, and with what it will be.
+    offered: Option<(Verifier, Option<Plain>)>,
     sessions: Vec<Weak<BackChannel>>,
     next_xid: u32,
 }
@@ -82,12 +84,20 @@ struct BackSlot {
 }
 
 impl Channel {
-    /// Sets where a 4.0 client is called.
-    pub fn set_plain(&self, plain: Option<Plain>) {
-        self.inner.lock().plain = plain;
+    /// Where a 4.0 client is to be called once it has confirmed that.
+    pub fn offer_plain(&self, confirm: Verifier, plain: Option<Plain>) {
+        self.inner.lock().offered = Some((confirm, plain));
     }
 
-    /// The same, if it was answered there.
+    /// It has.
+    pub fn take_offer(&self, confirm: Verifier) {
+        let mut inner = self.inner.lock();
+        if let Some((_, plain)) = inner.offered.take_if(|(offered, _)| *offered == confirm) {
+            inner.plain = plain;
+        }
+    }
+
+    /// Where that is.
     pub fn plain(&self) -> Option<Plain> {
         self.inner.lock().plain.clone()
     }
@@ -198,6 +208,12 @@ impl BackChannel {
         let mut inner = self.inner.lock();
         inner.program = program;
         inner.cred = cred;
+    }
+
+    /// Whether it had a connection and has none now.
+    pub fn is_lost(&self) -> bool {
+        let inner = self.inner.lock();
+        !inner.lines.is_empty() && inner.line().is_none()
     }
 
     /// Whether it has a connection.

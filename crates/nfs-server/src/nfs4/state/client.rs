@@ -57,6 +57,8 @@ pub(crate) struct Client {
     renewed_ms: AtomicU64,
     /// It held something before the server restarted.
     pub may_reclaim: AtomicBool,
+    /// It has begun to reclaim that.
+    pub reclaiming: AtomicBool,
     /// 4.1: it has said that it reclaims nothing more.
     pub reclaimed: AtomicBool,
     /// The store knows that it holds something.
@@ -114,6 +116,7 @@ impl Client {
             standing: AtomicU8::new(0),
             renewed_ms: AtomicU64::new(now_ms),
             may_reclaim: AtomicBool::new(false),
+            reclaiming: AtomicBool::new(false),
             reclaimed: AtomicBool::new(false),
             kept: AtomicBool::new(false),
             revoked: AtomicU32::new(0),

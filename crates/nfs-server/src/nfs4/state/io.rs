@@ -61,13 +61,7 @@ impl State {
         Ok(IoRight::Anonymous { bypass })
     }
 
-    fn by_delegation(
-        &self,
-        c: &Compound,
-        delegation: &Delegation,
-        file: FileId,
-        want: AccessKinds,
-    ) -> Done<IoRight> {
+    fn by_delegation(&self, c: &Compound, delegation: &Delegation, file: FileId, want: AccessKinds) -> Done<IoRight> {
         match delegation.course() {
             Course::Held | Course::Recalled => {}
             Course::Revoked if c.minor > 0 => return Err(NfsStat4::DELEG_REVOKED.into()),

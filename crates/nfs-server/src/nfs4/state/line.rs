@@ -7,11 +7,10 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
+use crate::env::OnReply;
+
 /// Calls that may wait for their replies on one connection.
 const MOST_CALLS: usize = 256;
-
-/// Takes the record that answers a call; `None` when none will come.
-pub(crate) type OnReply = Box<dyn FnOnce(Option<Vec<u8>>) + Send>;
 
 /// What other threads have for one connection.
 #[derive(Default)]

@@ -50,13 +50,7 @@ impl LockOwner {
 impl LockState {
     /// Locks through an open. Nothing was given out of it: its first generation will be 1.
     pub fn new(key: StateKey, owner: &Arc<LockOwner>, open: &Arc<Open>) -> Self {
-        Self {
-            key,
-            owner: Arc::clone(owner),
-            open: Arc::downgrade(open),
-            file: open.file,
-            seqid: AtomicU32::new(0),
-        }
+        Self { key, owner: Arc::clone(owner), open: Arc::downgrade(open), file: open.file, seqid: AtomicU32::new(0) }
     }
 
     /// Its generation.

@@ -8,7 +8,7 @@
 pub(crate) mod callback;
 pub(crate) mod client;
 pub(crate) mod deleg;
-mod end;
+pub(crate) mod end;
 pub(crate) mod find;
 pub(crate) mod grace;
 mod held;
@@ -35,12 +35,12 @@ use super::compound::SessionCx;
 use crate::Env;
 use client::Client;
 use grace::Grace;
-use held::HeldTable;
 pub(crate) use held::Held;
+use held::HeldTable;
 use ids::Boot;
 pub(crate) use io::IoRight;
 use lock::LockOwner;
-use recall::{Sink, Cooling};
+use recall::{Cooling, Sink};
 use registry::Registry;
 use session::Session;
 
@@ -108,6 +108,28 @@ impl State {
         let Some(found) = self.sessions.read().get(&session.session).cloned() else { return };
         let kept = session.cache_this && body.len() <= session.max_cached_bytes;
         found.done(session.slot, session.sequence, kept.then(|| body.into()));
+    }
+
+    /// An id for one more session of a client.
+    pub fn session_id(&self, client: &Client) -> SessionId {
+        let mut id = [0; 16];
+        let number = self.last_session.fetch_add(1, Relaxed);
+        let parts = client.id.to_be_bytes().into_iter().chain(number.to_be_bytes());
+        let chance = self.chance().into_iter().skip(4);
+        id.iter_mut().zip(parts.chain(chance)).for_each(|(to, from)| *to = from);
+        id
+    }
+
+    /// Adds a session: DELAY when its client is just being ended.
+    pub fn add_session(&self, session: &Arc<Session>) -> Result<(), NfsStat4> {
+        let mut holdings = session.client.holdings.lock();
+        if holdings.closed {
+            return Err(NfsStat4::DELAY);
+        }
+        holdings.sessions.push(session.id);
+        drop(holdings);
+        self.sessions.write().insert(session.id, Arc::clone(session));
+        Ok(())
     }
 
     /// A new lock owner of a client.

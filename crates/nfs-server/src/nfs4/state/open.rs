@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use coherence::{OpenClaim, Owner};
+use coherence::{AccessKinds, OpenClaim};
 use parking_lot::Mutex;
-use vfs::FileId;
+use vfs::{Access, FileId, Node};
 
 use super::client::Client;
 use super::ids::{StateKey, next_seqid};
@@ -23,6 +23,10 @@ pub(crate) struct OpenOwner {
     /// 4.0: its sequence. Held while a request of it is being done.
     pub turn: Mutex<OwnerTurn>,
     pub opens: Mutex<HashMap<FileId, Arc<Open>>>,
+    /// OPEN_CONFIRM has come, or was never needed.
+    pub confirmed: AtomicBool,
+    /// How many they are, for whoever must not wait for the lock.
+    pub open_count: AtomicU32,
     /// When it was used last.
     pub used_ms: AtomicU64,
 }
@@ -30,8 +34,6 @@ pub(crate) struct OpenOwner {
 /// An open owner's sequence (4.0).
 pub(crate) struct OwnerTurn {
     pub sequence: Sequence<Target>,
-    /// OPEN_CONFIRM has come, or was never needed.
-    pub confirmed: bool,
     /// The open that was closed last: its CLOSE may be sent again.
     pub closed: Option<StateKey>,
 }
@@ -43,8 +45,7 @@ pub(crate) struct Open {
     pub target: Target,
     pub file: FileId,
     pub claim: Arc<OpenClaim>,
-    /// The number its I/O meets byte ranges by where no lock owner is named.
-    pub number: Owner,
+    nodes: Mutex<Vec<(Access, Arc<dyn Node>)>>,
     modes: Mutex<Modes>,
     seqid: AtomicU32,
     closed: AtomicBool,
@@ -58,8 +59,10 @@ impl OpenOwner {
         Self {
             client: Arc::clone(client),
             name: name.into(),
-            turn: Mutex::new(OwnerTurn { sequence: Sequence::starting_at(first), confirmed, closed: None }),
+            turn: Mutex::new(OwnerTurn { sequence: Sequence::starting_at(first), closed: None }),
             opens: Mutex::default(),
+            confirmed: AtomicBool::new(confirmed),
+            open_count: AtomicU32::new(0),
             used_ms: AtomicU64::new(0),
         }
     }
@@ -67,21 +70,14 @@ impl OpenOwner {
 
 impl Open {
     /// An open of this mode. Its first generation is 1.
-    pub fn new(
-        key: StateKey,
-        owner: &Arc<OpenOwner>,
-        target: Target,
-        claim: OpenClaim,
-        mode: Mode,
-        number: Owner,
-    ) -> Self {
+    pub fn new(key: StateKey, owner: &Arc<OpenOwner>, target: Target, claim: OpenClaim, mode: Mode) -> Self {
         Self {
             key,
             owner: Arc::clone(owner),
             target,
             file: claim.file(),
             claim: Arc::new(claim),
-            number,
+            nodes: Mutex::default(),
             modes: Mutex::new(Modes::default().with(mode)),
             seqid: AtomicU32::new(1),
             closed: AtomicBool::new(false),
@@ -102,6 +98,26 @@ impl Open {
     /// Notes other modes; the claim has been changed.
     pub fn set_modes(&self, modes: Modes) {
         *self.modes.lock() = modes;
+    }
+
+    /// Keeps the file as it was opened, so that it can be read and written whatever its permissions become.
+    pub fn keep_node(&self, access: Access, node: Arc<dyn Node>) {
+        let mut nodes = self.nodes.lock();
+        if !nodes.iter().any(|(known, _)| known.contains(access)) {
+            nodes.retain(|(known, _)| !access.contains(*known));
+            nodes.push((access, node));
+        }
+    }
+
+    /// The file as it was opened for this.
+    pub fn node(&self, want: AccessKinds) -> Option<Arc<dyn Node>> {
+        let want = Access::from_bits_truncate(want.bits());
+        self.nodes.lock().iter().find(|(access, _)| access.contains(want)).map(|(_, node)| Arc::clone(node))
+    }
+
+    /// Whether its owner need not be confirmed (any more).
+    pub fn is_confirmed(&self) -> bool {
+        self.owner.confirmed.load(Relaxed)
     }
 
     /// Its generation.

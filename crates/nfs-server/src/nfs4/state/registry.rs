@@ -163,12 +163,6 @@ impl Registry {
         Ok(settle(records, Arc::clone(client)))
     }
 
-    /// Whether `client` waits to be confirmed with `confirm`.
-    pub fn is_pending(&self, client: &Arc<Client>, confirm: Verifier) -> bool {
-        let pending = self.by_name.get(&key_of(client)).and_then(|records| records.pending.as_ref());
-        pending.is_some_and(|p| Arc::ptr_eq(&p.client, client) && p.confirm == confirm)
-    }
-
     /// Takes a client out. One that expired is still known by its number, so that it can be told.
     pub fn remove(&mut self, client: &Arc<Client>) {
         if client.standing() != Standing::Expired {
@@ -297,10 +291,9 @@ mod tests {
     fn exchange_id_by_the_table_of_the_rfc() {
         let mut registry = registry();
         let sessions = |verifier, principal| who(Family::Sessions, verifier, principal);
-        let exchange =
-            |registry: &mut Registry, verifier, principal, update| {
-                registry.exchange_id(&sessions(verifier, principal), update, 0, LEASE)
-            };
+        let exchange = |registry: &mut Registry, verifier, principal, update| {
+            registry.exchange_id(&sessions(verifier, principal), update, 0, LEASE)
+        };
         assert_eq!(exchange(&mut registry, 1, 7, true).err(), Some(NfsStat4::NOENT));
         let first = exchange(&mut registry, 1, 7, false).unwrap();
         let second = exchange(&mut registry, 1, 7, false).unwrap();

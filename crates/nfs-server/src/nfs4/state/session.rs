@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nfs_wire::nfs4::{ChannelAttrs, NfsStat4, SequenceArgs, SessionId};
 use parking_lot::Mutex;
 
+use super::callback::BackChannel;
 use super::client::Client;
 
 /// Requests of one session at a time.
@@ -27,6 +28,8 @@ pub(crate) struct Session {
     pub fore: ChannelAttrs,
     /// For callbacks, as granted.
     pub back: ChannelAttrs,
+    /// The backchannel.
+    pub callbacks: Arc<BackChannel>,
     slots: Box<[Mutex<Slot>]>,
 }
 
@@ -51,9 +54,15 @@ pub(crate) enum Turn {
 }
 
 impl Session {
-    pub fn new(id: SessionId, client: Arc<Client>, fore: ChannelAttrs, back: ChannelAttrs) -> Self {
+    pub fn new(
+        id: SessionId,
+        client: Arc<Client>,
+        fore: ChannelAttrs,
+        back: ChannelAttrs,
+        callbacks: BackChannel,
+    ) -> Self {
         let slots = (0..fore.max_requests).map(|_| Mutex::default()).collect();
-        Self { id, client, fore, back, slots }
+        Self { id, client, fore, back, callbacks: Arc::new(callbacks), slots }
     }
 
     /// Whose turn it is on the slot (RFC 8881 2.10.6.1, 18.46.3). `print` tells other arguments from the same ones.
@@ -139,6 +148,7 @@ pub(crate) fn back_channel(asked: &ChannelAttrs) -> Result<ChannelAttrs, NfsStat
 
 #[cfg(test)]
 mod tests {
+    use super::super::callback::CallbackCred;
     use super::super::client::{Family, Who};
     use super::super::ids::ClientNumber;
     use super::*;
@@ -155,7 +165,8 @@ mod tests {
             max_requests: slots,
             rdma_ird: None,
         };
-        Session::new([1; 16], client, channel, channel)
+        let callbacks = BackChannel::new([1; 16], 1, 0, CallbackCred::None, 1);
+        Session::new([1; 16], client, channel, channel, callbacks)
     }
 
     fn on(slot_id: u32, sequence_id: u32) -> SequenceArgs {

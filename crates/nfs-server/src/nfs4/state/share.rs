@@ -91,7 +91,9 @@ impl Modes {
     }
 
     fn each(self) -> impl Iterator<Item = Mode> {
-        (1..=3u8).flat_map(|access| (0..=3u8).map(move |deny| Mode { access, deny })).filter(move |m| self.0 & m.bit() != 0)
+        (1..=3u8)
+            .flat_map(|access| (0..=3u8).map(move |deny| Mode { access, deny }))
+            .filter(move |m| self.0 & m.bit() != 0)
     }
 }
 
@@ -108,7 +110,8 @@ mod tests {
         let new = |access, deny, minor| {
             Mode::new(ShareAccess::from_bits_retain(access), ShareDeny::from_bits_retain(deny), minor)
         };
-        for (access, deny, minor) in [(0, 0, 0), (4, 0, 0), (1, 4, 0), (0x101, 0, 0), (0x601, 0, 1), (0x40_0001, 0, 1)] {
+        for (access, deny, minor) in [(0, 0, 0), (4, 0, 0), (1, 4, 0), (0x101, 0, 0), (0x601, 0, 1), (0x40_0001, 0, 1)]
+        {
             assert_eq!(new(access, deny, minor), Err(NfsStat4::INVAL), "{access:x} {deny} in 4.{minor}");
         }
         assert_eq!(new(0x2_0203, 1, 1), Ok(mode(3, 1)));
