@@ -2,8 +2,15 @@
 //! result to the reply and answers the result's status; [`super::table`] calls them.
 
 pub(super) mod client;
+pub(super) mod create;
 pub(super) mod delegation;
 pub(super) mod handles;
+pub(super) mod io;
+pub(super) mod listing;
 pub(super) mod lock;
+pub(super) mod names;
+pub(super) mod object;
 pub(super) mod open;
+pub(super) mod ranges;
 pub(super) mod session;
+pub(super) mod xattr;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use coherence::{AccessKinds, OpenClaim, Owner};
 use nfs_wire::nfs4::{NfsStat4, Stateid};
-use vfs::FileId;
+use vfs::{FileId, Node};
 
 use super::compound::{Compound, SessionCx};
 use super::failure::Done;
@@ -18,8 +18,9 @@ pub(crate) struct State {}
 pub(crate) enum IoRight {
     /// Nobody's: it meets share modes and byte ranges as an open for a moment. With `bypass` a READ passes over ranges.
     Anonymous { bypass: bool },
-    /// An open's, a lock owner's or a delegation's claim; byte ranges of `owner` are not in the way.
-    Held { claim: Arc<OpenClaim>, owner: Owner },
+    /// An open's, a lock owner's or a delegation's claim; byte ranges of `owner` are not in the way. `node` is the file
+    /// as it was opened, where that is kept, and only for the user who opened it: others need rights of their own.
+    Held { claim: Arc<OpenClaim>, owner: Owner, node: Option<Arc<dyn Node>> },
 }
 
 impl State {
