@@ -268,6 +268,13 @@ pub(crate) struct Changing {
 }
 
 impl Changing {
+    /// NFSv4's change attribute before and now; nothing before when it is not to be told.
+    pub fn change(&self) -> (Option<u64>, Option<u64>) {
+        let after = self.object.node.attr().ok().map(|attr| attr.change);
+        let undisturbed = self.object.changes.load(Ordering::Acquire) == self.number;
+        (self.before.filter(|_| undisturbed).map(|attr| attr.change), after)
+    }
+
     /// The attributes, now that the change is made or has failed.
     pub fn wcc(&self) -> WccData {
         let after = self.object.node.attr().ok().map(|attr| fattr(&self.object.export, &attr));

@@ -36,6 +36,8 @@ pub struct Server {
 pub(crate) struct Settings {
     pub config: Config,
     pub exports: Vec<Arc<Exported>>,
+    /// When it was taken into use, in seconds since 1970.
+    pub since_secs: u32,
 }
 
 /// An export with the number that is in its handles.
@@ -62,13 +64,13 @@ impl Exported {
 }
 
 impl Settings {
-    fn new(mut config: Config, key: &HandleKey) -> Self {
+    fn new(mut config: Config, key: &HandleKey, since_secs: u32) -> Self {
         let exported = |export: Export| {
             let root_dev = export.backend.root().id().dev;
             Arc::new(Exported { id: key.export_id(&export.name), root_dev, export })
         };
         let exports = std::mem::take(&mut config.exports).into_iter().map(exported).collect();
-        Self { config, exports }
+        Self { config, exports, since_secs }
     }
 }
 
@@ -80,7 +82,7 @@ impl Server {
         (env.random)(&mut verifier);
         let state = State::new(&env, &table, config.lease_secs);
         Arc::new(Self {
-            settings: ArcSwap::from_pointee(Settings::new(config, &key)),
+            settings: ArcSwap::from_pointee(Settings::new(config, &key, env.clock.unix_secs())),
             cache: Cache::default(),
             state,
             mounts: Mutex::default(),
@@ -93,7 +95,7 @@ impl Server {
 
     /// Replaces the settings. Handles of exports that are still there stay good.
     pub fn reload(&self, config: Config) {
-        self.settings.store(Arc::new(Settings::new(config, &self.key)));
+        self.settings.store(Arc::new(Settings::new(config, &self.key, self.env.clock.unix_secs())));
         self.cache.clear();
     }
 

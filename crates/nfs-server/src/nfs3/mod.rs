@@ -10,6 +10,8 @@ pub(crate) mod read;
 mod volume;
 pub(crate) mod write;
 
+pub(crate) use object::parent;
+
 use nfs_wire::nfs3::{Failed, Nfs3Proc, NfsStat3};
 use nfs_wire::xdr::{Reader, Xdr};
 use vfs::{Access, Disposition, OpenHow, WantKind};

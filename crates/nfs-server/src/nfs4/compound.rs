@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use nfs_wire::nfs4::{self as wire, ClientId, CompoundReply, NextOp, NfsStat4, Op, OpNum, SessionId, Stateid};
-use nfs_wire::xdr::{Put, Reader, Xdr};
+use nfs_wire::xdr::{Put, Reader};
 use vfs::{PipePool, Wait};
 
 use super::failure::{Done, Stop};

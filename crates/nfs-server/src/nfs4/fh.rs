@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nfs_wire::nfs4::NfsStat4;
-use vfs::{Attr, FileKind, VfsError};
+use vfs::{Attr, FileKind, Name, VfsError};
 
 use super::failure::Done;
 use crate::files::{Cx, Target};
@@ -68,6 +68,13 @@ impl Fh {
 
 fn pseudo_id(server: &Server) -> ExportId {
     server.key.export_id(PSEUDO_NAME)
+}
+
+/// The root directory of the export of that name; what the host may not know of is not there.
+pub(crate) fn named_root(cx: &Cx, name: Name<'_>) -> Done<Target> {
+    let settings = cx.server.settings.load();
+    let named = |export: &&Arc<Exported>| export.name.as_bytes() == name.as_bytes() && export.is_shown_to(cx.peer.ip());
+    root_of(cx, settings.exports.iter().find(named).ok_or(NfsStat4::NOENT)?)
 }
 
 /// The root directory of an export, for a caller it lets in.

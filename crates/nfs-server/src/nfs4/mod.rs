@@ -3,12 +3,16 @@
 //! who holds what. An operation is one synchronous function that is run on the connection's thread as long as it need
 //! not wait; the first that must takes the rest of its compound to a worker. What was done before is never done again.
 
+mod acl;
 pub(crate) mod compound;
 pub(crate) mod failure;
 pub(crate) mod fh;
+mod guard;
 mod ops;
 pub(crate) mod state;
 mod table;
+mod view;
+mod wanted;
 
 use vfs::Wait;
 

@@ -5,7 +5,9 @@ use nfs_wire::nfs4::{NfsStat4, Op};
 
 use super::compound::Compound;
 use super::failure::Answer;
-use super::ops::{client, close, delegation, handles, lock, open, session, stateid};
+use super::ops::{
+    client, close, create, delegation, handles, io, listing, lock, names, object, open, ranges, session, stateid, xattr,
+};
 use crate::reply::ReplyWriter;
 
 /// Does one operation.
@@ -16,6 +18,24 @@ pub fn run(c: &mut Compound, op: &Op<'_>, out: &mut ReplyWriter) -> Answer {
         Op::Getfh => handles::getfh(c, out),
         Op::Savefh => handles::savefh(c, out),
         Op::Restorefh => handles::restorefh(c, out),
+        Op::Lookup(name) => names::lookup(c, name, out),
+        Op::Lookupp => names::lookupp(c, out),
+        Op::Secinfo(name) => names::secinfo(c, name, out),
+        Op::SecinfoNoName(style) => names::secinfo_no_name(c, *style, out),
+        Op::Access(asked) => object::access(c, *asked, out),
+        Op::Getattr(request) => object::getattr(c, request, out),
+        Op::Setattr(args) => object::setattr(c, args, out),
+        Op::Verify(given) => object::verify(c, given, true, out),
+        Op::Nverify(given) => object::verify(c, given, false, out),
+        Op::Readlink => object::readlink(c, out),
+        Op::Create(args) => create::create(c, args, out),
+        Op::Remove(name) => names::remove(c, name, out),
+        Op::Rename(args) => names::rename(c, args, out),
+        Op::Link(name) => names::link(c, name, out),
+        Op::Readdir(args) => listing::readdir(c, args, out),
+        Op::Read(args) => io::read(c, args, out),
+        Op::Write(args) => io::write(c, args, out),
+        Op::Commit(args) => io::commit(c, args, out),
         Op::Open(args) => open::open(c, args, out),
         Op::OpenDowngrade(args) => close::open_downgrade(c, args, out),
         Op::Close(args) => close::close(c, args, out),
@@ -36,6 +56,17 @@ pub fn run(c: &mut Compound, op: &Op<'_>, out: &mut ReplyWriter) -> Answer {
         Op::ReclaimComplete(one_fs) => session::reclaim_complete(c, *one_fs, out),
         Op::TestStateid(stateids) => stateid::test_stateid(c, *stateids, out),
         Op::FreeStateid(id) => stateid::free_stateid(c, id, out),
+        Op::Allocate(args) => ranges::allocate(c, args, out),
+        Op::Deallocate(args) => ranges::deallocate(c, args, out),
+        Op::Seek(args) => ranges::seek(c, args, out),
+        Op::ReadPlus(args) => ranges::read_plus(c, args, out),
+        Op::IoAdvise(args) => ranges::io_advise(c, args, out),
+        Op::Copy(args) => ranges::copy(c, args, out),
+        Op::Clone(args) => ranges::clone(c, args, out),
+        Op::Getxattr(name) => xattr::getxattr(c, name, out),
+        Op::Setxattr(args) => xattr::setxattr(c, args, out),
+        Op::Listxattrs(args) => xattr::listxattrs(c, args, out),
+        Op::Removexattr(name) => xattr::removexattr(c, name, out),
         op if c.minor == 0 => run_4_0(c, op, out),
         _ => Err(NfsStat4::NOTSUPP.into()),
     }
