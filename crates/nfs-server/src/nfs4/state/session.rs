@@ -52,13 +52,7 @@ pub(crate) enum Turn {
 }
 
 impl Session {
-    pub fn new(
-        id: SessionId,
-        client: Arc<Client>,
-        fore: ChannelAttrs,
-        back: ChannelAttrs,
-        callbacks: BackChannel,
-    ) -> Self {
+    pub fn new(id: SessionId, client: Arc<Client>, fore: ChannelAttrs, callbacks: BackChannel) -> Self {
         let slots = (0..fore.max_requests).map(|_| Mutex::default()).collect();
         Self { id, client, fore, callbacks: Arc::new(callbacks), slots }
     }
