@@ -308,19 +308,22 @@ impl Walk {
         let status = match op.number() {
             OpNum::Sequence if first => return Ok(()),
             OpNum::Sequence => NfsStat4::SEQUENCE_POS,
+            // These may stand behind a SEQUENCE; without one they are alone.
+            OpNum::ExchangeId | OpNum::CreateSession | OpNum::DestroySession | OpNum::DestroyClientid
+                if compound.session.is_some() =>
+            {
+                return Ok(());
+            }
             OpNum::ExchangeId
             | OpNum::CreateSession
             | OpNum::DestroySession
             | OpNum::BindConnToSession
-            | OpNum::DestroyClientid
-                if first =>
-            {
+            | OpNum::DestroyClientid => {
                 if compound.op_count == 1 {
                     return Ok(());
                 }
                 NfsStat4::NOT_ONLY_OP
             }
-            OpNum::ExchangeId | OpNum::CreateSession | OpNum::BindConnToSession => NfsStat4::NOT_ONLY_OP,
             _ if compound.session.is_none() => NfsStat4::OP_NOT_IN_SESSION,
             _ => return Ok(()),
         };

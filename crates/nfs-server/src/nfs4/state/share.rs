@@ -18,8 +18,8 @@ pub(crate) struct Modes(u16);
 impl Mode {
     /// INVAL for no access, and for bits without a meaning. What 4.1 says of delegations is left out.
     pub fn new(access: ShareAccess, deny: ShareDeny, minor: u32) -> Result<Self, NfsStat4> {
-        let wants = if minor == 0 { ShareAccess::empty() } else { wants_of(access)? };
-        let (access, deny) = ((access & !wants).bits(), deny.bits());
+        let wants = if minor == 0 { 0 } else { wants_of(access)? };
+        let (access, deny) = (access.bits() & !wants, deny.bits());
         match (access, deny) {
             (1..=3, 0..=3) => Ok(Self { access: access as u8, deny: deny as u8 }),
             _ => Err(NfsStat4::INVAL),
@@ -68,9 +68,9 @@ impl Mode {
 
 /// The bits of `share_access` that are about delegations (RFC 8881 18.16.3, RFC 9754): INVAL for a want that does not
 /// exist.
-fn wants_of(access: ShareAccess) -> Result<ShareAccess, NfsStat4> {
+fn wants_of(access: ShareAccess) -> Result<u32, NfsStat4> {
     access.want().ok_or(NfsStat4::INVAL)?;
-    Ok(access & !ShareAccess::BOTH & ShareAccess::all())
+    Ok(ShareAccess::all().bits() & !ShareAccess::BOTH.bits())
 }
 
 impl Modes {
