@@ -371,7 +371,11 @@ impl Grants {
 fn start_break(key: &HolderKey, holder: &mut Holder, to: Caching, cx: &mut Context<'_>) {
     let from = holder.state;
     let answered = grant_rules::acknowledges(key, from);
-    let deadline = cx.now.after_ms(cx.limits.break_deadline_ms);
+    let patience_ms = match key {
+        HolderKey::Client(_) => cx.limits.recall_deadline_ms,
+        _ => cx.limits.break_deadline_ms,
+    };
+    let deadline = cx.now.after_ms(patience_ms);
     holder.epoch = holder.epoch.wrapping_add(1);
     if answered {
         holder.breaking = Some(Break { to, then: to, deadline });

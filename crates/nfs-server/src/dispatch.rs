@@ -85,8 +85,7 @@ pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
         Ok(call) => call,
         Err(BadCall::RpcMismatch { xid }) => return refuse(&conn, xid, &Refused::RpcMismatch),
         Err(BadCall::Auth { xid, stat }) => return refuse(&conn, xid, &Refused::Auth(stat)),
-        // Nothing here calls a client, so that no reply is waited for.
-        Err(BadCall::Reply) => return,
+        Err(BadCall::Reply) => return conn.line.answered(&frame),
         Err(BadCall::Malformed(_)) => return conn.disconnect("a record that is no RPC message"),
     };
     let args_at = r.position();

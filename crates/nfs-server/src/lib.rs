@@ -25,10 +25,12 @@ mod nfs4;
 mod portmap;
 mod reply;
 mod server;
+mod store;
 
 pub use config::{Config, Export, ExportOptions, Network, Squash};
 pub use connection::Connection;
 pub use counters::{PathCounters, PathTotals};
-pub use env::{Clock, Env, Random, Shard};
+pub use env::{Clock, Dialer, Env, OnReply, Random, Shard};
 pub use handle::{HandleKey, KEY_BYTES};
 pub use server::Server;
+pub use store::{Store, StoreChange, StoreError};

@@ -27,7 +27,7 @@ pub struct Server {
     pub(crate) table: Table,
     pub(crate) cache: Cache,
     /// Who holds what over NFSv4.
-    pub(crate) state: State,
+    pub(crate) state: Arc<State>,
     pub(crate) mounts: Mutex<VecDeque<(IpAddr, Vec<u8>)>>,
     verifier: AtomicU64,
 }
@@ -80,10 +80,11 @@ impl Server {
     pub fn new(config: Config, key: HandleKey, table: Table, env: Env) -> Arc<Self> {
         let mut verifier = [0; 8];
         (env.random)(&mut verifier);
+        let state = State::new(&env, &table, config.lease_secs);
         Arc::new(Self {
             settings: ArcSwap::from_pointee(Settings::new(config, &key, env.clock.unix_secs())),
             cache: Cache::default(),
-            state: State::default(),
+            state,
             mounts: Mutex::default(),
             verifier: AtomicU64::new(u64::from_be_bytes(verifier)),
             env,
@@ -98,9 +99,10 @@ impl Server {
         self.cache.clear();
     }
 
-    /// Closes files that nobody has used for a while; to be called every few seconds.
+    /// Closes files that nobody has used for a while, and lets NFSv4's leases run; to be called every few seconds. May wait.
     pub fn sweep(&self) {
         self.cache.sweep(self.env.clock.monotonic_ms());
+        self.state.sweep();
     }
 
     /// Objects kept open between calls.

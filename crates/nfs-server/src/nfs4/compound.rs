@@ -2,6 +2,7 @@
 //! ([`Walk`]) with the rules that hold for all of them: what is legal where, what the first failure ends, how large the
 //! reply may become (RFC 7530 15.2, RFC 8881 2.10.6 and 16.2). It knows no operation but for those rules.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use nfs_wire::nfs4::{self as wire, ClientId, CompoundReply, NextOp, NfsStat4, Op, OpNum, SessionId, Stateid};
@@ -10,6 +11,9 @@ use vfs::{PipePool, Wait};
 
 use super::failure::{Done, Stop};
 use super::fh::Fh;
+use super::state::client::Principal;
+use super::state::line::Line;
+use super::state::session::Session;
 use super::table;
 use crate::PathCounters;
 use crate::dispatch::Job;
@@ -19,6 +23,8 @@ use crate::reply::ReplyWriter;
 
 /// Operations of one compound where no session says how many: more than any client sends, and still soon done.
 const MAX_OPS: u32 = 512;
+/// Bytes of a request that are looked at to tell it from others.
+const PRINTED_BYTES: usize = 512;
 /// Bytes of a reply beside the largest READ.
 const MAX_REPLY_OVERHEAD_BYTES: usize = 64 << 10;
 
@@ -38,6 +44,12 @@ pub(crate) struct Compound {
     pub saved_stateid: Option<Stateid>,
     /// Filled by SEQUENCE.
     pub session: Option<SessionCx>,
+    /// The same, found.
+    pub in_session: Option<Arc<Session>>,
+    /// The connection, as one that carries callbacks.
+    pub line: Arc<Line>,
+    /// Tells this request's arguments from others'.
+    pub print: u64,
     /// The reply of the first time, which SEQUENCE found kept: it is sent instead of anything else.
     pub replay: Option<Arc<[u8]>>,
     /// How many operations there are, as far as the client says.
@@ -125,6 +137,9 @@ impl Compound {
             stateid: None,
             saved_stateid: None,
             session: None,
+            in_session: None,
+            line: Arc::clone(&job.conn.line),
+            print: print_of(job),
             replay: None,
             op_count: 0,
             op_index: 0,
@@ -164,6 +179,11 @@ impl Compound {
             return Ok(stateid);
         }
         self.stateid.ok_or(Stop::Status(NfsStat4::BAD_STATEID))
+    }
+
+    /// As whom the caller counts where clients are told apart.
+    pub fn principal(&self) -> Principal {
+        self.cx.caller.0.as_ref().map(|cred| cred.uid)
     }
 
     /// Whether the operation at work is the last one.
@@ -330,6 +350,16 @@ impl Walk {
 enum Step {
     Done,
     WouldBlock,
+}
+
+/// A number that is another one for most other arguments, and never 0. The beginning is enough: there stand the
+/// operations.
+fn print_of(job: &Job<'_>) -> u64 {
+    let bytes = job.args().rest();
+    let (head, _) = bytes.split_at(bytes.len().min(PRINTED_BYTES));
+    let mut hasher = DefaultHasher::new();
+    (head, bytes.len()).hash(&mut hasher);
+    hasher.finish() | 1
 }
 
 /// Why a compound is answered without a result.

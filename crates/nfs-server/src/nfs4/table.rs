@@ -5,7 +5,9 @@ use nfs_wire::nfs4::{NfsStat4, Op};
 
 use super::compound::Compound;
 use super::failure::Answer;
-use super::ops::{client, create, delegation, handles, io, listing, lock, names, object, open, ranges, session, xattr};
+use super::ops::{
+    client, close, create, delegation, handles, io, listing, lock, names, object, open, ranges, session, stateid, xattr,
+};
 use crate::reply::ReplyWriter;
 
 /// Does one operation.
@@ -35,8 +37,8 @@ pub fn run(c: &mut Compound, op: &Op<'_>, out: &mut ReplyWriter) -> Answer {
         Op::Write(args) => io::write(c, args, out),
         Op::Commit(args) => io::commit(c, args, out),
         Op::Open(args) => open::open(c, args, out),
-        Op::OpenDowngrade(args) => open::open_downgrade(c, args, out),
-        Op::Close(args) => open::close(c, args, out),
+        Op::OpenDowngrade(args) => close::open_downgrade(c, args, out),
+        Op::Close(args) => close::close(c, args, out),
         Op::Lock(args) => lock::lock(c, args, out),
         Op::Lockt(args) => lock::lockt(c, args, out),
         Op::Locku(args) => lock::locku(c, args, out),
@@ -52,8 +54,8 @@ pub fn run(c: &mut Compound, op: &Op<'_>, out: &mut ReplyWriter) -> Answer {
         Op::BackchannelCtl(args) => session::backchannel_ctl(c, args, out),
         Op::Sequence(args) => session::sequence(c, args, out),
         Op::ReclaimComplete(one_fs) => session::reclaim_complete(c, *one_fs, out),
-        Op::TestStateid(stateids) => session::test_stateid(c, *stateids, out),
-        Op::FreeStateid(stateid) => session::free_stateid(c, stateid, out),
+        Op::TestStateid(stateids) => stateid::test_stateid(c, *stateids, out),
+        Op::FreeStateid(id) => stateid::free_stateid(c, id, out),
         Op::Allocate(args) => ranges::allocate(c, args, out),
         Op::Deallocate(args) => ranges::deallocate(c, args, out),
         Op::Seek(args) => ranges::seek(c, args, out),
@@ -76,7 +78,7 @@ fn run_4_0(c: &mut Compound, op: &Op<'_>, out: &mut ReplyWriter) -> Answer {
         Op::Setclientid(args) => client::setclientid(c, args, out),
         Op::SetclientidConfirm(args) => client::setclientid_confirm(c, args, out),
         Op::Renew(id) => client::renew(c, *id, out),
-        Op::OpenConfirm(args) => open::open_confirm(c, args, out),
+        Op::OpenConfirm(args) => close::open_confirm(c, args, out),
         Op::ReleaseLockowner(owner) => lock::release_lockowner(c, owner, out),
         _ => Err(NfsStat4::NOTSUPP.into()),
     }

@@ -75,10 +75,13 @@ impl World {
             max_write_bytes: 1 << 20,
             page_read_bytes: None,
             worker_write_bytes: 256 << 10,
+            lease_secs: 90,
         };
         let env = Env {
             clock: Arc::new(TestClock(Arc::clone(clock))),
             random: Arc::new(move |bytes: &mut [u8]| bytes.fill(chance)),
+            dialer: None,
+            store: None,
         };
         Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env)
     }

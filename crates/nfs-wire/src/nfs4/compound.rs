@@ -183,6 +183,11 @@ impl<'a> CompoundResults<'a> {
         self.next_as()
     }
 
+    /// What was not walked through yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.r.clone().rest()
+    }
+
     /// The next result of a CB_COMPOUND.
     pub fn next_as<T: Xdr<'a>>(&mut self) -> Option<Result<T, Malformed>> {
         self.left = self.left.checked_sub(1)?;

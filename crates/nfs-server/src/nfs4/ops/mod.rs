@@ -2,6 +2,7 @@
 //! result to the reply and answers the result's status; [`super::table`] calls them.
 
 pub(super) mod client;
+pub(super) mod close;
 pub(super) mod create;
 pub(super) mod delegation;
 pub(super) mod handles;
@@ -11,6 +12,9 @@ pub(super) mod lock;
 pub(super) mod names;
 pub(super) mod object;
 pub(super) mod open;
+mod open_file;
 pub(super) mod ranges;
+mod sequenced;
 pub(super) mod session;
+pub(super) mod stateid;
 pub(super) mod xattr;
