@@ -13,8 +13,6 @@ use super::acl;
 use crate::attr::MAX_FILE_BYTES;
 use crate::server::{Exported, Server};
 
-/// The lease of all state in seconds, as GETATTR tells it.
-pub(crate) const LEASE_SECS: u32 = 90;
 /// What every file system of Linux that has hard links takes.
 const MAX_LINKS: u32 = 32_000;
 /// The pseudo root's file id.
@@ -181,7 +179,7 @@ impl AttrSource for View<'_> {
             A::Fsid => put(&self.fsid(), out),
             A::UniqueHandles | A::CasePreserving | A::ChownRestricted | A::Cansettime => put(&true, out),
             A::Homogeneous | A::NoTrunc => put(&true, out),
-            A::LeaseTime => put(&LEASE_SECS, out),
+            A::LeaseTime => put(&((self.server.state.lease_ms / 1000) as u32), out),
             A::RdattrError => put(&NfsStat4::OK, out),
             A::Acl => self.put_acl(out),
             A::Aclsupport => put(&(AclSupport::ALLOW | AclSupport::DENY), out),

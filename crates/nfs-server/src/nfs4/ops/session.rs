@@ -116,7 +116,7 @@ fn create(c: &Compound, state: &State, client: &Arc<Client>, args: &CreateSessio
     let id = state.session_id(client);
     let cred = credential(&args.callback_security);
     let channel = BackChannel::new(id, c.minor, args.callback_program, cred, back.max_requests);
-    let session = Arc::new(Session::new(id, Arc::clone(client), fore, back, channel));
+    let session = Arc::new(Session::new(id, Arc::clone(client), fore, channel));
     let mut flags = CreateSessionFlags::empty();
     if args.flags.contains(CreateSessionFlags::CONN_BACK_CHAN) {
         flags |= CreateSessionFlags::CONN_BACK_CHAN;

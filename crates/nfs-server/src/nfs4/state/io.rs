@@ -22,7 +22,7 @@ pub(crate) enum IoRight {
     /// Nobody's: it meets share modes and byte ranges as an open for a moment. With `bypass` a READ passes over ranges.
     Anonymous { bypass: bool },
     /// An open's, a lock owner's or a delegation's claim; byte ranges of `owner` are not in the way. `node` is the file
-    /// as it was opened, where that is kept.
+    /// as it was opened, where that is kept, and only for the user who opened it: others need rights of their own.
     Held { claim: Arc<OpenClaim>, owner: Owner, node: Option<Arc<dyn Node>> },
 }
 
@@ -40,12 +40,12 @@ impl State {
         match &held {
             Held::Open(open) => {
                 check_generation(c, &stateid, open.seqid())?;
-                through_open(open, file, want, NOBODY)
+                through_open(c, open, file, want, NOBODY)
             }
             Held::Lock(locks) => {
                 check_generation(c, &stateid, locks.seqid())?;
                 let open = locks.open.upgrade().ok_or(NfsStat4::BAD_STATEID)?;
-                through_open(&open, file, want, locks.owner.number)
+                through_open(c, &open, file, want, locks.owner.number)
             }
             Held::Delegation(delegation) => {
                 check_generation(c, &stateid, delegation.stateid.seqid)?;
@@ -85,7 +85,7 @@ impl State {
     }
 }
 
-fn through_open(open: &Arc<Open>, file: FileId, want: AccessKinds, owner: Owner) -> Done<IoRight> {
+fn through_open(c: &Compound, open: &Arc<Open>, file: FileId, want: AccessKinds, owner: Owner) -> Done<IoRight> {
     let mode = open.mode().filter(|_| open.file == file).ok_or(NfsStat4::BAD_STATEID)?;
     if open.owner.client.family == super::client::Family::Plain && !open.is_confirmed() {
         return Err(NfsStat4::BAD_STATEID.into());
@@ -93,6 +93,7 @@ fn through_open(open: &Arc<Open>, file: FileId, want: AccessKinds, owner: Owner)
     if !mode.kinds().0.contains(want) {
         return Err(NfsStat4::OPENMODE.into());
     }
-    let node = open.node(want);
+    let same = c.current()?.target().is_some_and(|target| target.cred == open.target.cred);
+    let node = if same { open.node(want) } else { None };
     Ok(IoRight::Held { claim: Arc::clone(&open.claim), owner, node })
 }

@@ -26,8 +26,6 @@ pub(crate) struct Session {
     pub client: Arc<Client>,
     /// For requests, as granted.
     pub fore: ChannelAttrs,
-    /// For callbacks, as granted.
-    pub back: ChannelAttrs,
     /// The backchannel.
     pub callbacks: Arc<BackChannel>,
     slots: Box<[Mutex<Slot>]>,
@@ -54,15 +52,9 @@ pub(crate) enum Turn {
 }
 
 impl Session {
-    pub fn new(
-        id: SessionId,
-        client: Arc<Client>,
-        fore: ChannelAttrs,
-        back: ChannelAttrs,
-        callbacks: BackChannel,
-    ) -> Self {
+    pub fn new(id: SessionId, client: Arc<Client>, fore: ChannelAttrs, callbacks: BackChannel) -> Self {
         let slots = (0..fore.max_requests).map(|_| Mutex::default()).collect();
-        Self { id, client, fore, back, callbacks: Arc::new(callbacks), slots }
+        Self { id, client, fore, callbacks: Arc::new(callbacks), slots }
     }
 
     /// Whose turn it is on the slot (RFC 8881 2.10.6.1, 18.46.3). `print` tells other arguments from the same ones.
@@ -166,7 +158,7 @@ mod tests {
             rdma_ird: None,
         };
         let callbacks = BackChannel::new([1; 16], 1, 0, CallbackCred::None, 1);
-        Session::new([1; 16], client, channel, channel, callbacks)
+        Session::new([1; 16], client, channel, callbacks)
     }
 
     fn on(slot_id: u32, sequence_id: u32) -> SequenceArgs {
