@@ -25,6 +25,8 @@ use crate::reply::ReplyWriter;
 const MAX_OPS: u32 = 512;
 /// Bytes of a request that are looked at to tell it from others.
 const PRINTED_BYTES: usize = 512;
+/// The header of a reply that was accepted, which counts against what a session allows.
+const RPC_HEAD_BYTES: usize = 24;
 /// Bytes of a reply beside the largest READ.
 const MAX_REPLY_OVERHEAD_BYTES: usize = 64 << 10;
 
@@ -206,6 +208,15 @@ impl Compound {
         most.saturating_sub(out.len().saturating_sub(self.reply_at))
     }
 
+    /// Whether the reply has become too large.
+    fn is_over(&self, out: &ReplyWriter) -> bool {
+        let used = out.len().saturating_sub(self.reply_at);
+        self.session.as_ref().is_some_and(|session| {
+            let most = if session.cache_this { session.max_cached_bytes } else { usize::MAX };
+            used > most.min(session.max_response_bytes.saturating_sub(RPC_HEAD_BYTES))
+        })
+    }
+
     /// What to say when the reply would become too large.
     pub fn too_big(&self) -> NfsStat4 {
         match &self.session {
@@ -279,6 +290,11 @@ impl Walk {
             NextOp::Malformed(..) | NextOp::Missing => Err(NfsStat4::BADXDR.into()),
         };
         let status = match answer {
+            // What the client said it has no room for is not sent (RFC 8881 2.10.6.4).
+            Ok(NfsStat4::OK) if self.compound.session.is_some() && self.compound.is_over(out) => {
+                let status = self.compound.too_big();
+                self.replace(at, status, out)
+            }
             Ok(status) => status,
             Err(Stop::WouldBlock) if self.compound.cx.wait == Wait::Never => {
                 self.reply.take_back(at, out);

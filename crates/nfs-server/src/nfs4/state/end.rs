@@ -107,6 +107,16 @@ impl State {
         self.lock_owners.lock().remove(&owner.number.0);
     }
 
+    /// The same, if nobody else is about to lock something as that owner.
+    pub fn forget_unused(&self, owner: &Arc<LockOwner>) {
+        let mut holdings = owner.client.holdings.lock();
+        // The caller's and the one that is about to go: nobody finds it without the lock that is held.
+        if Arc::strong_count(owner) == 2 && owner.locks.lock().is_empty() {
+            holdings.lock_owners.remove(&owner.name);
+            self.lock_owners.lock().remove(&owner.number.0);
+        }
+    }
+
     /// A delegation is given back, or given up by a client that knows it was taken.
     pub fn end_delegation(&self, delegation: &Arc<Delegation>) {
         match delegation.set_course(Course::Returned) {

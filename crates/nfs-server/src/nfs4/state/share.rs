@@ -31,6 +31,12 @@ impl Mode {
         Self { access: self.access | other.access, deny: self.deny | other.deny }
     }
 
+    /// Whether the two cannot be at the same time. That holds for two opens of one owner as well (RFC 7530 9.9,
+    /// RFC 8881 9.7).
+    pub fn conflicts(self, other: Self) -> bool {
+        self.access & other.deny != 0 || self.deny & other.access != 0
+    }
+
     /// Whether it is for reading.
     pub fn reads(self) -> bool {
         self.access & 1 != 0
@@ -116,6 +122,12 @@ mod tests {
         }
         assert_eq!(new(0x2_0203, 1, 1), Ok(mode(3, 1)));
         assert_eq!(mode(3, 2).kinds(), (AccessKinds::READ | AccessKinds::WRITE, ShareKinds::READ | ShareKinds::DELETE));
+    }
+
+    #[test]
+    fn what_one_denies_the_other_cannot_do() {
+        assert!(mode(1, 0).conflicts(mode(3, 1)) && mode(3, 1).conflicts(mode(1, 0)));
+        assert!(!mode(2, 0).conflicts(mode(3, 1)) && !mode(3, 0).conflicts(mode(3, 0)));
     }
 
     #[test]
