@@ -23,6 +23,8 @@ use crate::reply::ReplyWriter;
 
 /// Operations of one compound where no session says how many: more than any client sends, and still soon done.
 const MAX_OPS: u32 = 512;
+/// The header of a reply that was accepted, which counts against what a session allows.
+const RPC_HEAD_BYTES: usize = 24;
 /// Bytes of a reply beside the largest READ.
 const MAX_REPLY_OVERHEAD_BYTES: usize = 64 << 10;
 
@@ -214,6 +216,15 @@ impl Compound {
         most.saturating_sub(out.len().saturating_sub(self.reply_at))
     }
 
+    /// Whether the reply has become too large.
+    fn is_over(&self, out: &ReplyWriter) -> bool {
+        let used = out.len().saturating_sub(self.reply_at);
+        self.session.as_ref().is_some_and(|session| {
+            let most = if session.cache_this { session.max_cached_bytes } else { usize::MAX };
+            used > most.min(session.max_response_bytes.saturating_sub(RPC_HEAD_BYTES))
+        })
+    }
+
     /// What to say when the reply would become too large.
     pub fn too_big(&self) -> NfsStat4 {
         match &self.session {
@@ -291,6 +302,11 @@ impl Walk {
             NextOp::Malformed(..) | NextOp::Missing => Err(NfsStat4::BADXDR.into()),
         };
         let status = match answer {
+            // What the client said it has no room for is not sent (RFC 8881 2.10.6.4).
+            Ok(NfsStat4::OK) if self.compound.session.is_some() && self.compound.is_over(out) => {
+                let status = self.compound.too_big();
+                self.replace(at, status, out)
+            }
             Ok(status) => status,
             Err(Stop::WouldBlock) if self.compound.cx.wait == Wait::Never => {
                 self.reply.take_back(at, out);
@@ -338,19 +354,22 @@ impl Walk {
         let status = match op.number() {
             OpNum::Sequence if first => return Ok(()),
             OpNum::Sequence => NfsStat4::SEQUENCE_POS,
+            // These may stand behind a SEQUENCE; without one they are alone.
+            OpNum::ExchangeId | OpNum::CreateSession | OpNum::DestroySession | OpNum::DestroyClientid
+                if compound.session.is_some() =>
+            {
+                return Ok(());
+            }
             OpNum::ExchangeId
             | OpNum::CreateSession
             | OpNum::DestroySession
             | OpNum::BindConnToSession
-            | OpNum::DestroyClientid
-                if first =>
-            {
+            | OpNum::DestroyClientid => {
                 if compound.op_count == 1 {
                     return Ok(());
                 }
                 NfsStat4::NOT_ONLY_OP
             }
-            OpNum::ExchangeId | OpNum::CreateSession | OpNum::BindConnToSession => NfsStat4::NOT_ONLY_OP,
             _ if compound.session.is_none() => NfsStat4::OP_NOT_IN_SESSION,
             _ => return Ok(()),
         };

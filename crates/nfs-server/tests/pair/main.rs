@@ -6,5 +6,7 @@ mod hostile;
 mod names;
 mod v4;
 mod v4_files;
+mod v4_locks;
 mod v4_names;
+
 mod world;

@@ -9,6 +9,7 @@ use crate::nfs4::compound::Compound;
 use crate::nfs4::failure::{Answer, answer};
 use crate::nfs4::state::callback::Plain;
 use crate::nfs4::state::client::{Client, Family, Who};
+use crate::nfs4::state::end::End;
 use crate::reply::ReplyWriter;
 
 pub fn setclientid(c: &mut Compound, args: &SetclientidArgs<'_>, out: &mut ReplyWriter) -> Answer {
@@ -63,7 +64,7 @@ pub fn setclientid_confirm(c: &mut Compound, args: &SetclientidOk, out: &mut Rep
     c.must_wait()?;
     let confirmed = state.registry.lock().confirm(number, args.confirm, c.principal())?;
     if let Some(replaced) = &confirmed.replaced {
-        state.end_client(replaced, false);
+        state.end_client(replaced, End::Restarted);
     }
     let client = confirmed.client;
     client.renew(state.now_ms());

@@ -22,6 +22,7 @@ use crate::nfs4::state::client::{Client, Family};
 use crate::nfs4::state::find::{check_generation, out_of_resources};
 use crate::nfs4::state::lock::{LockOwner, LockState};
 use crate::nfs4::state::open::Open;
+use crate::nfs4::state::seq::Turn;
 use crate::nfs4::state::{Held, State};
 use crate::reply::ReplyWriter;
 
@@ -68,11 +69,18 @@ fn first_lock(
         in_time(c, &state, &opener.client, args.reclaim)?;
         let owner = state.lock_owner_named(&opener.client, &new.owner.owner, new.lock_seqid)?;
         let mut sequence = owner.sequence.try_lock().ok_or(NfsStat4::DELAY)?;
-        // It was there before: then its requests go on where they were (RFC 7530 16.10.5).
-        by_lock_owner(c, &mut sequence, (new.lock_seqid, OpNum::Lock), out, |c, out| {
-            let locks = locks_for(&state, &owner, &open)?;
-            take(c, &state, &locks, &open, range, out)
-        })
+        // It may have been there before: then its requests go on where they were (RFC 7530 16.10.5).
+        if c.minor == 0 && sequence.turn(new.lock_seqid, OpNum::Lock)? != Turn::Next {
+            return Err(NfsStat4::BAD_SEQID.into());
+        }
+        let done = locks_for(&state, &owner, &open).and_then(|locks| take(c, &state, &locks, &open, range, out));
+        if done == Ok(NfsStat4::OK) {
+            sequence.passed(new.lock_seqid);
+        } else {
+            // If it holds nothing the client was told of nothing; it may begin again as it likes.
+            state.forget_unused(&owner);
+        }
+        done
     })
 }
 

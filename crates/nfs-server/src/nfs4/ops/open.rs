@@ -213,7 +213,11 @@ fn fresh(
 /// Makes an open wider, if everybody else lets it.
 fn widen(c: &Compound, open: &Open, mode: Mode, overwrite: bool) -> Done<()> {
     let server = &c.cx.server;
-    let whole = open.mode().map_or(mode, |before| before.union(mode));
+    let before = open.mode().ok_or(NfsStat4::DELAY)?;
+    if before.conflicts(mode) {
+        return Err(NfsStat4::SHARE_DENIED.into());
+    }
+    let whole = before.union(mode);
     let (access, share) = whole.kinds();
     let deny_read = !share.contains(coherence::ShareKinds::READ);
     ask(c, open, Change::Open { write: mode.writes(), deny_read, overwrite })?;

@@ -16,17 +16,20 @@ use crate::nfs4::failure::{Answer, Done, Stop, answer};
 use crate::nfs4::state::State;
 use crate::nfs4::state::callback::{BackChannel, CallbackCred};
 use crate::nfs4::state::client::{Client, Family, Standing, Who};
+use crate::nfs4::state::end::End;
 use crate::nfs4::state::session::{Session, Turn, back_channel, fore_channel};
 use crate::reply::ReplyWriter;
 
 /// Sessions of one client.
 const MOST_SESSIONS: usize = 64;
+/// The answer to a SEQUENCE alone.
+const LEAST_CACHED_BYTES: u32 = 80;
 /// What a client may say in EXCHANGE_ID.
-const KNOWN_FLAGS: ExchangeIdFlags = ExchangeIdFlags::from_bits_retain(0x4007_0107);
+const KNOWN_FLAGS: u32 = 0x4007_0103;
 
 pub fn exchange_id(c: &mut Compound, args: &ExchangeIdArgs<'_>, out: &mut ReplyWriter) -> Answer {
     let state = &c.cx.server.state;
-    if !(args.flags & !KNOWN_FLAGS).is_empty() {
+    if args.flags.bits() & !KNOWN_FLAGS != 0 {
         return Err(NfsStat4::INVAL.into());
     }
     match &args.state_protect {
@@ -38,6 +41,9 @@ pub fn exchange_id(c: &mut Compound, args: &ExchangeIdArgs<'_>, out: &mut ReplyW
     let update = args.flags.contains(ExchangeIdFlags::UPD_CONFIRMED_REC_A);
     let who = Who { family: Family::Sessions, name: &args.owner_id, verifier: args.verifier, principal: c.principal() };
     let exchanged = state.registry.lock().exchange_id(&who, update, state.now_ms(), state.lease_ms)?;
+    if let Some(replaced) = &exchanged.replaced {
+        state.end_client(replaced, End::Left);
+    }
     let client = exchanged.client;
     let mut flags = ExchangeIdFlags::USE_NON_PNFS;
     if exchanged.confirmed {
@@ -93,7 +99,7 @@ pub fn create_session(c: &mut Compound, args: &CreateSessionArgs<'_>, out: &mut 
 
 fn create(c: &Compound, state: &State, client: &Arc<Client>, args: &CreateSessionArgs<'_>) -> Done<CreateSessionOk> {
     let known = CreateSessionFlags::PERSIST | CreateSessionFlags::CONN_BACK_CHAN | CreateSessionFlags::CONN_RDMA;
-    if !(args.flags & !known).is_empty() {
+    if args.flags.bits() & !known.bits() != 0 {
         return Err(NfsStat4::INVAL.into());
     }
     let config_bytes = {
@@ -107,7 +113,7 @@ fn create(c: &Compound, state: &State, client: &Arc<Client>, args: &CreateSessio
     }
     let confirmed = state.registry.lock().confirm_by_session(client)?;
     if let Some(replaced) = &confirmed.replaced {
-        state.end_client(replaced, false);
+        state.end_client(replaced, End::Restarted);
     }
     if confirmed.news {
         welcome(state, client);
@@ -170,7 +176,7 @@ pub fn destroy_clientid(c: &mut Compound, id: ClientId, out: &mut ReplyWriter) -
         }
     }
     c.must_wait()?;
-    state.end_client(&client, false);
+    state.end_client(&client, End::Left);
     state.grace.lost(&client);
     answer(Ok(()), out)
 }
@@ -206,6 +212,10 @@ pub fn sequence(c: &mut Compound, args: &SequenceArgs, out: &mut ReplyWriter) ->
     }
     if c.op_count > session.fore.max_operations {
         return Err(NfsStat4::TOO_MANY_OPS.into());
+    }
+    // Not even this one's answer could be kept.
+    if args.cache_this && session.fore.max_response_cached_bytes < LEAST_CACHED_BYTES {
+        return Err(NfsStat4::REP_TOO_BIG_TO_CACHE.into());
     }
     match session.turn(args, c.print)? {
         Turn::Next => {}

@@ -159,6 +159,12 @@ impl Client {
     pub fn holds_any(&self) -> bool {
         self.holdings.lock().states > 0
     }
+
+    /// Whether its name cannot be given to somebody else.
+    pub fn is_in_use(&self) -> bool {
+        let holdings = self.holdings.lock();
+        holdings.states > 0 || !holdings.sessions.is_empty()
+    }
 }
 
 impl Holdings {

@@ -19,6 +19,20 @@ use crate::files::Target;
 /// How long a silent client keeps what nobody else minds (RFC 8881 8.4.2.3).
 const COURTESY_MS: u64 = 24 * 3600 * 1000;
 
+/// How long a client that lost what it held is told so, in leases.
+const TOLD_LEASES: u64 = 10;
+
+/// Why a client ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It said so, it never held anything, or its name is another's now.
+    Left,
+    /// It came again as another one of its name.
+    Restarted,
+    /// It was silent for too long.
+    Expired,
+}
+
 /// A file whose last open is closed and that somebody wanted gone then.
 pub(crate) struct Owed {
     target: Target,
@@ -48,6 +62,7 @@ impl State {
         }
         open.owner.opens.lock().retain(|_, known| !Arc::ptr_eq(known, open));
         open.owner.open_count.fetch_sub(1, Relaxed);
+        open.owner.used_ms.store(self.now_ms(), Relaxed);
         let locks = std::mem::take(&mut *open.locks.lock());
         locks.iter().for_each(|locks| self.release(locks));
         open.owner.client.holdings.lock().forget_state();
@@ -92,6 +107,16 @@ impl State {
         self.lock_owners.lock().remove(&owner.number.0);
     }
 
+    /// The same, if nobody else is about to lock something as that owner.
+    pub fn forget_unused(&self, owner: &Arc<LockOwner>) {
+        let mut holdings = owner.client.holdings.lock();
+        // The caller's and the one that is about to go: nobody finds it without the lock that is held.
+        if Arc::strong_count(owner) == 2 && owner.locks.lock().is_empty() {
+            holdings.lock_owners.remove(&owner.name);
+            self.lock_owners.lock().remove(&owner.number.0);
+        }
+    }
+
     /// A delegation is given back, or given up by a client that knows it was taken.
     pub fn end_delegation(&self, delegation: &Arc<Delegation>) {
         match delegation.set_course(Course::Returned) {
@@ -117,9 +142,10 @@ impl State {
         session.client.holdings.lock().sessions.retain(|known| known != id);
     }
 
-    /// Ends a client and all it holds: it left, it restarted, or `expired`. May wait.
-    pub fn end_client(&self, client: &Arc<Client>, expired: bool) {
-        if expired && client.family == Family::Plain {
+    /// Ends a client and all it holds. May wait.
+    pub fn end_client(&self, client: &Arc<Client>, why: End) {
+        // 4.0 has a word for what is lost, where 4.1 has lost its session.
+        if why != End::Left && client.family == Family::Plain {
             client.set_standing(Standing::Expired);
         }
         self.registry.lock().remove(client);
@@ -137,7 +163,7 @@ impl State {
         opens.values().for_each(|owner| self.end_owner(owner));
         owners.values().for_each(|owner| self.forget_lock_owner(owner));
         delegations.values().for_each(|delegation| self.end_delegation(delegation));
-        if expired {
+        if why == End::Expired {
             self.grace.lost(client);
             tracing::info!(?client, "an NFSv4 client was silent for too long: what it held is given up");
         }
@@ -170,7 +196,7 @@ impl State {
         };
         let mut any = false;
         for client in silent.iter().filter(|client| client.holds_on(file)) {
-            self.end_client(client, true);
+            self.end_client(client, End::Expired);
             any = true;
         }
         any
@@ -183,9 +209,11 @@ impl State {
         for client in &clients {
             let silent_ms = client.silent_ms(now_ms);
             match client.standing() {
-                Standing::Unconfirmed if silent_ms > self.lease_ms => self.end_client(client, false),
-                Standing::Confirmed if silent_ms > COURTESY_MS => self.end_client(client, true),
-                Standing::Expired if silent_ms > 2 * COURTESY_MS => self.registry.lock().forget(client.number),
+                Standing::Unconfirmed if silent_ms > self.lease_ms => self.end_client(client, End::Left),
+                Standing::Confirmed if silent_ms > COURTESY_MS => self.end_client(client, End::Expired),
+                Standing::Expired if silent_ms > TOLD_LEASES * self.lease_ms => {
+                    self.registry.lock().forget(client.number)
+                }
                 _ => self.tidy(client, now_ms),
             }
         }

@@ -38,6 +38,7 @@ impl State {
         }
         let held = self.held(c, &stateid)?;
         match &held {
+            Held::Open(open) if open.is_closed() => Err(NfsStat4::BAD_STATEID.into()),
             Held::Open(open) => {
                 check_generation(c, &stateid, open.seqid())?;
                 through_open(c, open, file, want, NOBODY)

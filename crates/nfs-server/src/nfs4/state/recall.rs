@@ -15,6 +15,7 @@ use super::State;
 use super::callback::{Failed, is_answer};
 use super::client::Client;
 use super::deleg::{Course, Delegation};
+use super::end::End;
 use crate::files::Target;
 use crate::nfs4::failure::Done;
 
@@ -126,7 +127,7 @@ impl State {
         self.cooling.add(file, self.now_ms());
         let Some(delegation) = self.delegation_of(id, file) else { return };
         if self.is_lapsed(&delegation.client) {
-            return self.end_client(&delegation.client, true);
+            return self.end_client(&delegation.client, End::Expired);
         }
         if delegation.is_good() {
             delegation.set_course(Course::Recalled);

@@ -42,6 +42,8 @@ struct Pending {
 pub(crate) struct Exchanged {
     pub client: Arc<Client>,
     pub confirmed: bool,
+    /// Another user's client of that name, which held nothing: it is to be ended.
+    pub replaced: Option<Arc<Client>>,
 }
 
 /// Of SETCLIENTID_CONFIRM and CREATE_SESSION.
@@ -81,7 +83,7 @@ impl Registry {
         let key = (who.family, Box::from(who.name));
         let known = self.by_name.get(&key).and_then(|records| records.confirmed.clone());
         if let Some(known) = &known {
-            let alive = known.silent_ms(now_ms) <= lease_ms && known.holds_any();
+            let alive = known.silent_ms(now_ms) <= lease_ms && known.is_in_use();
             if known.principal != who.principal && alive {
                 return Err((NfsStat4::CLID_INUSE, Some(Arc::clone(known))));
             }
@@ -140,16 +142,19 @@ impl Registry {
             return match (same_verifier, same_principal) {
                 (false, _) => Err(NfsStat4::NOT_SAME),
                 (_, false) => Err(NfsStat4::PERM),
-                _ => Ok(Exchanged { client: known, confirmed: true }),
+                _ => Ok(Exchanged { client: known, confirmed: true, replaced: None }),
             };
         }
         match (same_principal, same_verifier) {
-            (true, true) => Ok(Exchanged { client: known, confirmed: true }),
+            (true, true) => Ok(Exchanged { client: known, confirmed: true, replaced: None }),
             // Case 5: the one from before its restart goes when this one is confirmed.
             (true, false) => self.unconfirmed(key, who, now_ms),
             // Case 3: another user's.
-            (false, _) if known.silent_ms(now_ms) <= lease_ms && known.holds_any() => Err(NfsStat4::CLID_INUSE),
-            (false, _) => self.unconfirmed(key, who, now_ms),
+            (false, _) if known.silent_ms(now_ms) <= lease_ms && known.is_in_use() => Err(NfsStat4::CLID_INUSE),
+            (false, _) => {
+                let exchanged = self.unconfirmed(key, who, now_ms)?;
+                Ok(Exchanged { replaced: Some(known), ..exchanged })
+            }
         }
     }
 
@@ -186,7 +191,7 @@ impl Registry {
     fn unconfirmed(&mut self, key: Key, who: &Who<'_>, now_ms: u64) -> Result<Exchanged, NfsStat4> {
         let client = self.newcomer(who, now_ms)?;
         self.set_pending(key, Pending { client: Arc::clone(&client), confirm: [0; 8] });
-        Ok(Exchanged { client, confirmed: false })
+        Ok(Exchanged { client, confirmed: false, replaced: None })
     }
 
     fn newcomer(&mut self, who: &Who<'_>, now_ms: u64) -> Result<Arc<Client>, NfsStat4> {

@@ -50,6 +50,12 @@ impl<F> Sequence<F> {
         }
     }
 
+    /// Notes a request that another owner's sequence answers for: a lock owner's first lock through an open.
+    pub fn passed(&mut self, seqid: u32) {
+        self.last = seqid;
+        self.answered = None;
+    }
+
     /// Notes the answer to the request whose turn it was.
     pub fn done(&mut self, seqid: u32, answered: Answered<F>) {
         if counts(answered.status) {

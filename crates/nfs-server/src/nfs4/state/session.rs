@@ -16,7 +16,7 @@ pub(crate) const MOST_OPS: u32 = 128;
 /// Bytes of an answer that is kept.
 pub(crate) const MOST_CACHED_BYTES: u32 = 4 << 10;
 /// Less than this no compound fits in.
-const FEWEST_BYTES: u32 = 512;
+const FEWEST_BYTES: u32 = 256;
 /// Callbacks of one session at a time.
 const MOST_BACK_SLOTS: u32 = 16;
 

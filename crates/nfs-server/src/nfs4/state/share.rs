@@ -18,8 +18,8 @@ pub(crate) struct Modes(u16);
 impl Mode {
     /// INVAL for no access, and for bits without a meaning. What 4.1 says of delegations is left out.
     pub fn new(access: ShareAccess, deny: ShareDeny, minor: u32) -> Result<Self, NfsStat4> {
-        let wants = if minor == 0 { ShareAccess::empty() } else { wants_of(access)? };
-        let (access, deny) = ((access & !wants).bits(), deny.bits());
+        let wants = if minor == 0 { 0 } else { wants_of(access)? };
+        let (access, deny) = (access.bits() & !wants, deny.bits());
         match (access, deny) {
             (1..=3, 0..=3) => Ok(Self { access: access as u8, deny: deny as u8 }),
             _ => Err(NfsStat4::INVAL),
@@ -29,6 +29,12 @@ impl Mode {
     /// What both are for, and what either denies.
     pub fn union(self, other: Self) -> Self {
         Self { access: self.access | other.access, deny: self.deny | other.deny }
+    }
+
+    /// Whether the two cannot be at the same time. That holds for two opens of one owner as well (RFC 7530 9.9,
+    /// RFC 8881 9.7).
+    pub fn conflicts(self, other: Self) -> bool {
+        self.access & other.deny != 0 || self.deny & other.access != 0
     }
 
     /// Whether it is for reading.
@@ -68,9 +74,9 @@ impl Mode {
 
 /// The bits of `share_access` that are about delegations (RFC 8881 18.16.3, RFC 9754): INVAL for a want that does not
 /// exist.
-fn wants_of(access: ShareAccess) -> Result<ShareAccess, NfsStat4> {
+fn wants_of(access: ShareAccess) -> Result<u32, NfsStat4> {
     access.want().ok_or(NfsStat4::INVAL)?;
-    Ok(access & !ShareAccess::BOTH & ShareAccess::all())
+    Ok(ShareAccess::all().bits() & !ShareAccess::BOTH.bits())
 }
 
 impl Modes {
@@ -116,6 +122,12 @@ mod tests {
         }
         assert_eq!(new(0x2_0203, 1, 1), Ok(mode(3, 1)));
         assert_eq!(mode(3, 2).kinds(), (AccessKinds::READ | AccessKinds::WRITE, ShareKinds::READ | ShareKinds::DELETE));
+    }
+
+    #[test]
+    fn what_one_denies_the_other_cannot_do() {
+        assert!(mode(1, 0).conflicts(mode(3, 1)) && mode(3, 1).conflicts(mode(1, 0)));
+        assert!(!mode(2, 0).conflicts(mode(3, 1)) && !mode(3, 0).conflicts(mode(3, 0)));
     }
 
     #[test]
