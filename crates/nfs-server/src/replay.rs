@@ -140,8 +140,11 @@ mod tests {
         for xid in 0..3 * MOST_CALLS as u32 {
             doing(&replays, xid, 0).done(b"reply");
         }
-        assert!(replays.0.lock().calls.len() <= MOST_CALLS);
-        assert_eq!(replays.0.lock().calls.len(), replays.0.lock().order.len());
+        let (calls, order) = {
+            let known = replays.0.lock();
+            (known.calls.len(), known.order.len())
+        };
+        assert!(calls <= MOST_CALLS && calls == order);
         let large = doing(&replays, u32::MAX, 0);
         large.done(&[0; MOST_BYTES + 1]);
         drop(doing(&replays, u32::MAX, 0));
