@@ -1,6 +1,7 @@
 //! From a record to its reply: the RPC header (RFC 5531), who calls, the table of programs, and what is answered when
 //! a call is none of them.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::connection::Inner;
 use crate::failure::Halt;
 use crate::files::Cx;
 use crate::nfs3::read::HEAD_BYTES;
+use crate::replay::{Found, Key};
 use crate::reply::ReplyWriter;
 use crate::{PathCounters, mount, nfs3, nfs4, portmap};
 
@@ -26,6 +28,9 @@ use crate::{PathCounters, mount, nfs3, nfs4, portmap};
 const SMALL_REPLY_BYTES: usize = 512;
 /// Room for a listing, whatever the client would take; it grows where it must.
 const LISTING_REPLY_BYTES: usize = 64 << 10;
+
+/// Bytes of a call's arguments that are looked at to tell it from others.
+const PRINTED_BYTES: usize = 512;
 
 /// A procedure of a program that is served here.
 #[derive(Clone, Copy)]
@@ -51,6 +56,8 @@ pub(crate) struct Job<'a> {
     pub conn: &'a Rc<Inner>,
     /// Who calls; nothing may wait.
     pub cx: Cx,
+    /// The call's transaction id.
+    pub xid: u32,
     /// The record.
     pub frame: &'a Frame,
     /// Where the arguments begin in it.
@@ -63,6 +70,21 @@ impl Job<'_> {
     /// The arguments.
     pub fn args(&self) -> Reader<'_> {
         Reader::new(self.frame.get(self.args_at..).unwrap_or_default())
+    }
+
+    /// What tells the call from others when it is sent again.
+    pub fn key(&self) -> Key {
+        Key { peer: self.cx.peer, xid: self.xid, print: self.print() }
+    }
+
+    /// A number that is another one for most other arguments, and never 0. The beginning is enough: there stand the
+    /// operations.
+    pub fn print(&self) -> u64 {
+        let bytes = self.args().rest();
+        let (head, _) = bytes.split_at(bytes.len().min(PRINTED_BYTES));
+        let mut hasher = DefaultHasher::new();
+        (head, bytes.len()).hash(&mut hasher);
+        hasher.finish() | 1
     }
 }
 
@@ -94,7 +116,7 @@ pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
             conn.established.set(conn.established.get() || conn.server.knows(conn.peer));
             let (server, peer, local) = (Arc::clone(&conn.server), conn.peer, conn.local);
             let cx = Cx { server, peer, local, caller, wait: Wait::Never };
-            let job = Job { conn: &conn, cx, frame: &frame, args_at, more_behind };
+            let job = Job { conn: &conn, cx, xid: call.xid, frame: &frame, args_at, more_behind };
             answer(procedure, &job, call.xid).await
         }
         Err(refused) => Err(refused),
@@ -188,6 +210,7 @@ async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32) -> Result<(), Ref
             send(job.conn, out);
             Ok(())
         }
+        Err(Halt::Silent) => Ok(()),
         Err(Halt::Malformed) => Err(Refused::GarbageArgs),
         Err(Halt::Unavailable) => Err(Refused::ProcUnavail),
         Err(Halt::WouldBlock | Halt::Lost) => Err(Refused::SystemErr),
@@ -218,16 +241,35 @@ async fn in_place_or_beside(procedure: Procedure, job: &Job<'_>, out: &mut Reply
             other => return other,
         }
     }
+    let doing = match once(procedure, job) {
+        None => None,
+        Some(Found::New(doing)) => Some(doing),
+        Some(Found::UnderWay) => return Err(Halt::Silent),
+        Some(Found::Done(reply)) => {
+            out.put_bytes(&reply);
+            return Ok(());
+        }
+    };
     let cx = Cx { wait: Wait::Allowed, ..job.cx.clone() };
     let (frame, args_at, mut lent) = (job.frame.clone(), job.args_at, out.lend());
     let work = move || {
         let mut args = Reader::new(frame.get(args_at..).unwrap_or_default());
         let done = run(procedure, &cx, &mut args, &mut lent);
+        if let (Some(doing), Ok(())) = (doing, done) {
+            doing.done(lent.since(begin));
+        }
         (lent, done)
     };
     let (lent, done) = job.conn.offload(work).await.ok_or(Halt::Lost)?;
     *out = lent;
     done
+}
+
+/// What is known of a call that must not be done twice.
+fn once(procedure: Procedure, job: &Job<'_>) -> Option<Found> {
+    let Procedure::Nfs3(procedure) = procedure else { return None };
+    let now_ms = job.cx.server.env.clock.monotonic_ms();
+    nfs3::is_once(procedure).then(|| job.cx.server.replays.begin(job.key(), now_ms))
 }
 
 fn is_quick(procedure: Procedure) -> bool {

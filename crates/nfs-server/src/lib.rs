@@ -23,6 +23,7 @@ mod mount;
 mod nfs3;
 mod nfs4;
 mod portmap;
+mod replay;
 mod reply;
 mod server;
 mod store;

@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::config::{Config, Export};
 use crate::handle::{ExportId, HandleKey};
 use crate::nfs4::state::State;
+use crate::replay::Replays;
 
 /// Mounts remembered for DUMP; nothing depends on them.
 const MAX_MOUNTS: usize = 1024;
@@ -26,6 +27,8 @@ pub struct Server {
     pub(crate) settings: ArcSwap<Settings>,
     pub(crate) table: Table,
     pub(crate) cache: Cache,
+    /// Replies to calls that must not be done twice.
+    pub(crate) replays: Replays,
     /// Who holds what over NFSv4.
     pub(crate) state: Arc<State>,
     pub(crate) mounts: Mutex<VecDeque<(IpAddr, Vec<u8>)>>,
@@ -84,6 +87,7 @@ impl Server {
         Arc::new(Self {
             settings: ArcSwap::from_pointee(Settings::new(config, &key, env.clock.unix_secs())),
             cache: Cache::default(),
+            replays: Replays::default(),
             state,
             mounts: Mutex::default(),
             verifier: AtomicU64::new(u64::from_be_bytes(verifier)),

@@ -30,6 +30,12 @@ pub(crate) fn is_quick(procedure: Nfs3Proc) -> bool {
     matches!(procedure, Null | Getattr | Lookup | Access | Readlink | Fsstat | Fsinfo | Pathconf)
 }
 
+/// Whether a procedure that is done a second time does something else, or fails where it had worked.
+pub(crate) fn is_once(procedure: Nfs3Proc) -> bool {
+    use Nfs3Proc::*;
+    matches!(procedure, Setattr | Create | Mkdir | Symlink | Mknod | Remove | Rmdir | Rename | Link)
+}
+
 /// Runs a procedure: appends its results to `out`.
 pub(crate) fn run(procedure: Nfs3Proc, cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     match procedure {

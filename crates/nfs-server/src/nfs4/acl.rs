@@ -166,7 +166,7 @@ pub fn store(cred: &Cred, node: &dyn Node, entries: &[Entry]) -> Done<()> {
     if inherited.is_empty() {
         return remove(cred, node, DEFAULT_KEY);
     }
-    Ok(node.set_xattr(cred, DEFAULT_KEY, &posix_bytes(&posix_of(&inherited))).map_err(unsupported)?)
+    node.set_xattr(cred, DEFAULT_KEY, &posix_bytes(&posix_of(&inherited))).map_err(unsupported)
 }
 
 fn remove(cred: &Cred, node: &dyn Node, key: &str) -> Done<()> {

@@ -2,7 +2,6 @@
 //! ([`Walk`]) with the rules that hold for all of them: what is legal where, what the first failure ends, how large the
 //! reply may become (RFC 7530 15.2, RFC 8881 2.10.6 and 16.2). It knows no operation but for those rules.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use nfs_wire::nfs4::{self as wire, ClientId, CompoundReply, NextOp, NfsStat4, Op, OpNum, SessionId, Stateid};
@@ -19,12 +18,11 @@ use crate::PathCounters;
 use crate::dispatch::Job;
 use crate::failure::Halt;
 use crate::files::{Cx, Target};
+use crate::replay::{Doing, Found, Key};
 use crate::reply::ReplyWriter;
 
 /// Operations of one compound where no session says how many: more than any client sends, and still soon done.
 const MAX_OPS: u32 = 512;
-/// Bytes of a request that are looked at to tell it from others.
-const PRINTED_BYTES: usize = 512;
 /// The header of a reply that was accepted, which counts against what a session allows.
 const RPC_HEAD_BYTES: usize = 24;
 /// Bytes of a reply beside the largest READ.
@@ -54,6 +52,12 @@ pub(crate) struct Compound {
     pub print: u64,
     /// The reply of the first time, which SEQUENCE found kept: it is sent instead of anything else.
     pub replay: Option<Arc<[u8]>>,
+    /// What tells a compound of 4.0 from others when it is sent again.
+    key: Key,
+    /// It changes something, and is done once.
+    doing: Option<Doing>,
+    /// It is being done already: nothing is answered.
+    pub silent: bool,
     /// How many operations there are, as far as the client says.
     pub op_count: u32,
     /// Which of them is at work, from 0.
@@ -130,6 +134,7 @@ impl Compound {
     pub fn new(job: &Job<'_>) -> Self {
         let settings = job.cx.server.settings.load();
         let config = &settings.config;
+        let print = job.print();
         let large = job.frame.len() >= config.worker_write_bytes as usize;
         Self {
             cx: job.cx.clone(),
@@ -141,8 +146,11 @@ impl Compound {
             session: None,
             in_session: None,
             line: Arc::clone(&job.conn.line),
-            print: print_of(job),
+            print,
             replay: None,
+            key: Key { peer: job.cx.peer, xid: job.xid, print },
+            doing: None,
+            silent: false,
             op_count: 0,
             op_index: 0,
             request_bytes: job.frame.len(),
@@ -285,7 +293,11 @@ impl Walk {
         };
         let at = self.reply.begin_result(number as u32, out);
         let answer = match next {
-            NextOp::Op(op) => self.may_run(op).and_then(|()| table::run(&mut self.compound, op, out)),
+            NextOp::Op(op) => match self.may_run(op) {
+                Ok(()) if self.was_done(op.number()) => Ok(NfsStat4::OK),
+                Ok(()) => table::run(&mut self.compound, op, out),
+                Err(stop) => Err(stop),
+            },
             NextOp::Illegal(_) => Err(NfsStat4::OP_ILLEGAL.into()),
             NextOp::Malformed(..) | NextOp::Missing => Err(NfsStat4::BADXDR.into()),
         };
@@ -304,9 +316,27 @@ impl Walk {
             Err(Stop::Status(status)) => self.replace(at, status, out),
         };
         self.status = status;
-        self.over = status != NfsStat4::OK || self.compound.replay.is_some();
+        self.over = status != NfsStat4::OK || self.compound.replay.is_some() || self.compound.silent;
         self.compound.op_index += 1;
         Step::Done
+    }
+
+    /// Whether a compound of 4.0 that would change names or attributes now was here before: then it is answered as it was
+    /// then, or not at all while it is still being done.
+    fn was_done(&mut self, op: OpNum) -> bool {
+        use OpNum::{Create, Link, Remove, Rename, Setattr};
+        let compound = &mut self.compound;
+        let once = compound.minor == 0 && matches!(op, Create | Remove | Rename | Link | Setattr);
+        if !once || compound.doing.is_some() {
+            return false;
+        }
+        let server = &compound.cx.server;
+        match server.replays.begin(compound.key, server.env.clock.monotonic_ms()) {
+            Found::New(doing) => compound.doing = Some(doing),
+            Found::UnderWay => compound.silent = true,
+            Found::Done(reply) => compound.replay = Some(reply),
+        }
+        compound.doing.is_none()
     }
 
     fn replace(&mut self, at: usize, status: NfsStat4, out: &mut ReplyWriter) -> NfsStat4 {
@@ -348,8 +378,11 @@ impl Walk {
 
     /// Ends the reply, and has it kept where SEQUENCE said so.
     fn end(self, out: &mut ReplyWriter) -> Compound {
-        let Self { compound, reply, status, .. } = self;
+        let Self { mut compound, reply, status, .. } = self;
         reply.end(status, out);
+        if let Some(doing) = compound.doing.take() {
+            doing.done(out.since(compound.reply_at));
+        }
         match (&compound.replay, &compound.session) {
             (Some(kept), _) => {
                 out.truncate(compound.reply_at);
@@ -369,16 +402,6 @@ impl Walk {
 enum Step {
     Done,
     WouldBlock,
-}
-
-/// A number that is another one for most other arguments, and never 0. The beginning is enough: there stand the
-/// operations.
-fn print_of(job: &Job<'_>) -> u64 {
-    let bytes = job.args().rest();
-    let (head, _) = bytes.split_at(bytes.len().min(PRINTED_BYTES));
-    let mut hasher = DefaultHasher::new();
-    (head, bytes.len()).hash(&mut hasher);
-    hasher.finish() | 1
 }
 
 /// Why a compound is answered without a result.

@@ -27,8 +27,7 @@ pub(crate) async fn call(job: &Job<'_>, out: &mut ReplyWriter) -> Result<(), Hal
     let (frame, args_at) = (job.frame.clone(), job.args_at);
     let mut walk = match walk.go_on(frame.get(args_at..).unwrap_or_default(), out) {
         Ok(done) => {
-            done.tally.count(&job.conn.shard.counters);
-            return Ok(());
+            return finish(job, &done);
         }
         Err(walk) => walk,
     };
@@ -41,6 +40,10 @@ pub(crate) async fn call(job: &Job<'_>, out: &mut ReplyWriter) -> Result<(), Hal
     let (lent, done) = job.conn.offload(work).await.ok_or(Halt::Lost)?;
     *out = lent;
     let done = done.ok_or(Halt::Lost)?;
+    finish(job, &done)
+}
+
+fn finish(job: &Job<'_>, done: &Compound) -> Result<(), Halt> {
     done.tally.count(&job.conn.shard.counters);
-    Ok(())
+    if done.silent { Err(Halt::Silent) } else { Ok(()) }
 }

@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use nfs_wire::nfs4::attr::{AclSupport, ChangeAttrType};
+use nfs_wire::nfs4::attr::{AclSupport, ChangeAttrType, OpenArguments};
 use nfs_wire::nfs4::{Attr as A, AttrSource, Bitmap, FileType, Fsid, NfsStat4, SpecData, Time};
 use nfs_wire::xdr::{Bounded, List, Put, Xdr};
 use vfs::{Attr, Capabilities, FileId, FileKind, FsStat, Node, Timestamp};
@@ -66,7 +66,7 @@ const OF_A_FILE_SYSTEM: &[A] =
     &[A::FilesAvail, A::FilesFree, A::FilesTotal, A::SpaceAvail, A::SpaceFree, A::SpaceTotal];
 const WITH_ACLS: &[A] = &[A::Acl, A::Aclsupport];
 /// From 4.1 on.
-const SINCE_4_1: &[A] = &[A::SuppattrExclcreat];
+const SINCE_4_1: &[A] = &[A::SuppattrExclcreat, A::OpenArguments];
 /// From 4.2 on.
 const SINCE_4_2: &[A] = &[A::ChangeAttrType, A::ModeUmask, A::XattrSupport];
 
@@ -208,10 +208,24 @@ impl AttrSource for View<'_> {
             A::TimeModify => put(&time(a.modified), out),
             A::MountedOnFileid => put(&self.mounted_on(), out),
             A::SuppattrExclcreat => put(&writable_exclusive(&self.supported()), out),
+            A::OpenArguments => put(&open_arguments(), out),
             A::ChangeAttrType => put(&ChangeAttrType::MonotonicIncr, out),
             A::XattrSupport => put(&has(self.real.as_ref().map(|real| &**real.export), Capabilities::XATTR), out),
             _ => false,
         }
+    }
+}
+
+/// What of OPEN is taken (RFC 9754 4): every share mode, whether a delegation is wanted, every way to make a file, and
+/// all claims but those of delegations from before the client restarted.
+fn open_arguments() -> OpenArguments {
+    let set = |bits: &[u32]| bits.iter().fold(Bitmap::EMPTY, |set, &bit| set.with(bit));
+    OpenArguments {
+        share_access: set(&[1, 2, 3]),
+        share_deny: set(&[0, 1, 2, 3]),
+        share_access_want: set(&[3, 4]),
+        open_claim: set(&[0, 1, 2, 4, 5]),
+        create_mode: set(&[0, 1, 2, 3]),
     }
 }
 

@@ -2,8 +2,9 @@
 //! answered with as a whole is tested here.
 
 use nfs_wire::nfs4::{
-    Attrs, Bitmap, ChannelAttrs, CompoundCall, CompoundResults, CreateSessionArgs, CreateSessionFlags, ExchangeIdArgs,
-    ExchangeIdFlags, Fattr, NfsStat4, Op, OpNum, OpResult, PROC_COMPOUND, SequenceArgs, StateProtectArgs,
+    Attrs, Bitmap, ChannelAttrs, CompoundCall, CompoundResults, CreateSessionArgs, CreateSessionFlags, CreateType,
+    ExchangeIdArgs, ExchangeIdFlags, Fattr, NfsStat4, Op, OpNum, OpResult, PROC_COMPOUND, SequenceArgs,
+    StateProtectArgs,
 };
 use nfs_wire::rpc::program;
 use nfs_wire::xdr::{Bounded, List, Put, Reader};
@@ -229,3 +230,25 @@ pub const ANONYMOUS: nfs_wire::nfs4::Stateid = nfs_wire::nfs4::Stateid::ANONYMOU
 
 /// Nothing to be set.
 pub const NO_ATTRS: Fattr<'static> = Fattr { mask: Bitmap::EMPTY, values: &[] };
+
+#[test]
+fn what_is_sent_again_is_answered_again_and_not_done_again() {
+    let mut client = World::new().connect();
+    let root = client.v4_root();
+    let attributes = NO_ATTRS;
+    let args = nfs_wire::nfs4::CreateArgs { object: CreateType::Directory, name: b"dir", attributes };
+    let ops = [Op::Putfh(Bounded(&root)), Op::Create(args)];
+    let first = client.v4(&ops).0;
+    client.repeat_xid();
+    assert_eq!(client.v4(&ops).0, first);
+    assert_eq!(Results(first).status(), NfsStat4::OK);
+    // With other arguments it is another call, whatever its number.
+    client.repeat_xid();
+    let ops = [Op::Putfh(Bounded(&root)), Op::Create(args), Op::Getfh];
+    assert_eq!(client.v4(&ops).status(), NfsStat4::EXIST);
+    assert_eq!(client.v4(&ops).status(), NfsStat4::EXIST);
+    assert_eq!(client.remove(&root, "none"), Err(nfs_wire::NfsStat3::NOENT));
+    let file = client.make(&root, "file");
+    client.repeat_xid();
+    assert_eq!(client.make(&root, "file"), file);
+}

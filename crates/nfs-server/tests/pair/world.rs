@@ -177,6 +177,11 @@ impl Client {
         record
     }
 
+    /// The next call bears the number of the last one, as one that is sent again.
+    pub fn repeat_xid(&mut self) {
+        self.xid -= 1;
+    }
+
     /// Hands a fragment to the connection as a driver would; false when it is refused.
     pub fn send_fragment(&mut self, bytes: &[u8], last: bool) -> bool {
         let mark = FragmentHeader { last, len_bytes: bytes.len() as u32 }.to_bytes();

@@ -83,7 +83,7 @@ pub fn setattr(c: &mut Compound, args: &SetattrArgs<'_>, out: &mut ReplyWriter) 
 fn set(c: &Compound, args: &SetattrArgs<'_>, attrs_set: &mut Bitmap) -> Done<()> {
     let target = c.target_or(NfsStat4::ROFS)?;
     let supported = view::supported(c.minor, Some(&*target.object.export));
-    let wanted = Wanted::settable(&args.attributes, &supported)?;
+    let mut wanted = Wanted::settable(&args.attributes, &supported)?;
     c.must_wait()?;
     guard::may_change(target)?;
     let attr = guard::attr(c, target)?;
@@ -95,6 +95,10 @@ fn set(c: &Compound, args: &SetattrArgs<'_>, attrs_set: &mut Bitmap) -> Done<()>
         guard::change(c, attr.id, Change::Attributes)?;
         if wanted.acl.is_some() {
             guard::change(c, attr.id, Change::Rename)?;
+        }
+        if attr.kind == FileKind::Symlink {
+            // A link's permissions are nobody's business: Linux keeps none.
+            wanted.set.mode = None;
         }
         wanted.apply_rest(&target.cred, &*target.object.node)?;
     }
