@@ -207,6 +207,18 @@ fn share_modes_hold_between_clients_and_between_protocols() {
 }
 
 #[test]
+fn a_writer_may_read_what_it_must_not_lose_unless_somebody_denies_that() {
+    let world = World::new();
+    let (mut one, mut two) = (Plain::new(&world, b"one"), Plain::new(&world, b"two"));
+    let (writer, file) = one.open("file", ShareAccess::WRITE, NONE).unwrap();
+    assert_eq!(one.read(writer, &file), NfsStat4::OK);
+    let (deny, _) = two.open("file", ShareAccess::WRITE, ShareDeny::READ).unwrap();
+    assert_eq!(one.read(writer, &file), NfsStat4::LOCKED);
+    two.close(deny, &file);
+    assert_eq!(one.read(writer, &file), NfsStat4::OK);
+}
+
+#[test]
 fn an_open_is_reduced_and_others_see_it() {
     let world = World::new();
     let (mut one, mut two) = (Plain::new(&world, b"one"), Plain::new(&world, b"two"));
