@@ -168,7 +168,7 @@ impl Table {
     /// Whether the share modes of the opens on a file allow removing or renaming it from outside of any open.
     pub fn check_remove(&self, file: FileId) -> Result<(), Denied> {
         let look = || self.inner.find(file).is_some_and(|file| file.look(|state| state.keeps_name(None)));
-        if look() && !(self.inner.give_way(file) && !look()) { Err(Denied::ShareViolation) } else { Ok(()) }
+        if look() && (!self.inner.give_way(file) || look()) { Err(Denied::ShareViolation) } else { Ok(()) }
     }
 
     /// Whether the opens on a directory let an entry be moved into it: a rename counts as an open of the directory that
