@@ -8,5 +8,6 @@ mod v4;
 mod v4_files;
 mod v4_locks;
 mod v4_names;
+mod v4_sessions;
 
 mod world;

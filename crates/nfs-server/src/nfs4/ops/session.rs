@@ -12,7 +12,7 @@ use nfs_wire::xdr::{Bounded, List};
 
 use super::client::welcome;
 use crate::nfs4::compound::{Compound, SessionCx};
-use crate::nfs4::failure::{Answer, Done, Stop, answer};
+use crate::nfs4::failure::{Answer, Done, answer};
 use crate::nfs4::state::State;
 use crate::nfs4::state::callback::{BackChannel, CallbackCred};
 use crate::nfs4::state::client::{Client, Family, Standing, Who};
@@ -76,7 +76,7 @@ pub fn create_session(c: &mut Compound, args: &CreateSessionArgs<'_>, out: &mut 
     if args.sequence_id == creating.last
         && let Some(answered) = creating.answer
     {
-        return answer(answered.map_err(Stop::Status), out);
+        return answer(Ok(answered), out);
     }
     if args.sequence_id != creating.last.wrapping_add(1) {
         return Err(NfsStat4::SEQ_MISORDERED.into());
@@ -85,16 +85,11 @@ pub fn create_session(c: &mut Compound, args: &CreateSessionArgs<'_>, out: &mut 
     if client.principal != c.principal() && client.standing() == Standing::Unconfirmed {
         return Err(NfsStat4::CLID_INUSE.into());
     }
-    let created = match create(c, &state, &client, args) {
-        Err(Stop::Status(status)) => Err(status),
-        Ok(ok) => Ok(ok),
-        Err(stop) => return Err(stop),
-    };
-    if created != Err(NfsStat4::STALE_CLIENTID) {
-        creating.last = args.sequence_id;
-        creating.answer = Some(created);
-    }
-    answer(created.map_err(Stop::Status), out)
+    // A failure leaves the sequence where it was: nothing was made that must not be made again.
+    let created = create(c, &state, &client, args)?;
+    creating.last = args.sequence_id;
+    creating.answer = Some(created);
+    answer(Ok(created), out)
 }
 
 fn create(c: &Compound, state: &State, client: &Arc<Client>, args: &CreateSessionArgs<'_>) -> Done<CreateSessionOk> {

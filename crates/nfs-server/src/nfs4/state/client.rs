@@ -92,7 +92,7 @@ pub(crate) struct Creating {
     /// The last one's sequence id.
     pub last: u32,
     /// What was answered to it.
-    pub answer: Option<Result<CreateSessionOk, NfsStat4>>,
+    pub answer: Option<CreateSessionOk>,
 }
 
 /// Who a client is.
