@@ -304,7 +304,9 @@ fn give(
         return None;
     }
     let write = want.contains(Caching::WRITE);
-    let delegation = state.delegate(client, &found.target, file, write).ok()?;
+    // A file that was cut is another one by now.
+    let attr = found.target.object.node.attr().unwrap_or(found.attr);
+    let delegation = state.delegate(client, &found.target, &attr, write).ok()?;
     let stateid: Stateid = delegation.stateid;
     let recall = state.recall_if_broken(&delegation);
     // Nobody need not ask: who may open the file is this end's to say, each time.

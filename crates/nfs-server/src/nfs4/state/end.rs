@@ -125,6 +125,9 @@ impl State {
             Course::Held | Course::Recalled => {}
         }
         self.held.remove(delegation.key);
+        if delegation.write {
+            self.writers.remove(delegation.file);
+        }
         let mut holdings = delegation.client.holdings.lock();
         let known = holdings.delegations.get(&delegation.file).is_some_and(|known| Arc::ptr_eq(known, delegation));
         if known {

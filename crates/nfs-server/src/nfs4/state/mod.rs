@@ -13,6 +13,7 @@ pub(crate) mod find;
 pub(crate) mod grace;
 mod held;
 pub(crate) mod ids;
+pub(crate) mod inquiry;
 pub(crate) mod io;
 pub(crate) mod line;
 pub(crate) mod lock;
@@ -38,6 +39,7 @@ use grace::Grace;
 pub(crate) use held::Held;
 use held::HeldTable;
 use ids::Boot;
+use inquiry::Writers;
 pub(crate) use io::IoRight;
 use lock::LockOwner;
 use recall::{Cooling, Sink};
@@ -55,6 +57,7 @@ pub(crate) struct State {
     pub(super) sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
     lock_owners: Mutex<HashMap<u64, Weak<LockOwner>>>,
     cooling: Cooling,
+    writers: Writers,
     table: Table,
     env: Env,
     last_number: AtomicU64,
@@ -77,6 +80,7 @@ impl State {
             sessions: RwLock::default(),
             lock_owners: Mutex::default(),
             cooling: Cooling::default(),
+            writers: Writers::default(),
             table: table.clone(),
             env: env.clone(),
             last_number: AtomicU64::new(0),
