@@ -114,10 +114,10 @@ pub(crate) struct Target {
 impl Cx {
     /// The object a handle names: BADHANDLE for a handle this server did not make, STALE for an object that is gone.
     pub fn target(&self, handle: &[u8]) -> Done<Target> {
-        let now_ms = self.server.env.clock.monotonic_ms();
-        if let Some(object) = self.server.cache.find(handle, now_ms) {
-            return self.admitted(object);
+        if let Some(kept) = self.kept(handle) {
+            return kept;
         }
+        let now_ms = self.server.env.clock.monotonic_ms();
         let (id, name) = self.server.key.open(handle).map_err(|_| NfsStat3::BADHANDLE)?;
         let export = self.server.export(&id).ok_or(NfsStat3::STALE)?;
         let cred = export.cred(&self.caller);
@@ -127,6 +127,12 @@ impl Cx {
         };
         let object = Object::new(handle.to_vec(), &export, opened?.node);
         self.admitted(self.server.cache.keep(object, now_ms))
+    }
+
+    /// The same for an object that is kept open.
+    pub fn kept(&self, handle: &[u8]) -> Option<Done<Target>> {
+        let object = self.server.cache.find(handle, self.server.env.clock.monotonic_ms())?;
+        Some(self.admitted(object))
     }
 
     /// The same for one that is to be changed.

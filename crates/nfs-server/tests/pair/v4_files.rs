@@ -398,6 +398,9 @@ fn extended_attributes_are_kept_and_the_servers_own_are_not_shown() {
     assert_eq!((first, eof), (vec![b"a".to_vec()], false));
     assert_eq!(names(&on(list(cookie, 4096))), (vec![b"b".to_vec()], 2, true));
     assert_eq!(on(list(9, 4096)).status(), NfsStat4::BAD_COOKIE);
+    // A name that looks like one with its namespace is a name like others.
+    assert_eq!(on(set(SetxattrOption::Create, b"user.c", b"3")).status(), NfsStat4::OK);
+    assert_eq!(names(&on(list(2, 4096))).0, [b"user.c".to_vec()]);
     assert_eq!(on(Op::Removexattr(b"a")).status(), NfsStat4::OK);
     assert_eq!(on(Op::Removexattr(b"a")).status(), NfsStat4::NOXATTR);
 }
