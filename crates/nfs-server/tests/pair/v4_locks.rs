@@ -326,6 +326,21 @@ fn a_lease_of_another_protocol_is_broken_before_an_open() {
 }
 
 #[test]
+fn a_file_another_protocol_wants_gone_goes_with_its_last_open() {
+    let world = World::new();
+    let (mut one, mut two) = (Plain::new(&world, b"one"), Plain::new(&world, b"two"));
+    let (open, file) = one.open("file", READ, NONE).unwrap();
+    let claim = foreign(&world, "file", AccessKinds::DELETE, ShareKinds::all()).unwrap();
+    claim.set_delete_pending(true, None);
+    drop(claim);
+    assert_eq!(one.read(open, &file), NfsStat4::OK, "it is still open");
+    assert_eq!(two.open("file", READ, NONE).err(), Some(NfsStat4::FILE_OPEN));
+    assert_eq!(one.close(open, &file).status(), NfsStat4::OK);
+    let root = one.root.clone();
+    assert_eq!(one.client.v4_on(&root, Op::Lookup(b"file")), NfsStat4::NOENT);
+}
+
+#[test]
 fn a_silent_client_keeps_what_nobody_minds_and_no_more() {
     let world = World::new();
     let (mut one, mut two) = (Plain::new(&world, b"one"), Plain::new(&world, b"two"));

@@ -246,6 +246,22 @@ fn a_session_ends_and_a_client_leaves_when_it_holds_nothing() {
 }
 
 #[test]
+fn clients_that_come_and_do_nothing_make_room_in_the_end() {
+    let world = World::new();
+    let mut client = world.connect();
+    let mut newcomer = |number: u32| {
+        let name = number.to_be_bytes();
+        let args = ExchangeIdArgs { owner_id: Bounded(&name), ..who(b"", 1) };
+        client.compound(1, &[Op::ExchangeId(args)]).status()
+    };
+    let taken = (0..20_000).take_while(|&number| newcomer(number) == NfsStat4::OK).count();
+    assert_eq!(taken, 1 << 14);
+    assert_eq!(newcomer(20_001), NfsStat4::DELAY);
+    world.clock.advance(Duration::from_secs(91));
+    assert_eq!(newcomer(20_002), NfsStat4::OK);
+}
+
+#[test]
 fn the_current_stateid_is_what_the_compound_made() {
     let world = World::new();
     let mut modern = Modern::new(&world, b"one");
