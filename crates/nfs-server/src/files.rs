@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{PostOpAttr, WccData};
@@ -28,8 +28,8 @@ pub(crate) struct Object {
     last_use_ms: AtomicU64,
     changes: AtomicU64,
     changing: AtomicU32,
-    /// A write to it met a slow device.
-    pub slow: AtomicBool,
+    /// Whether its device keeps up with what is written in place; while not, writes go to a worker.
+    pub pace: vfs::Pace,
 }
 
 /// The object opened for data by one user.
@@ -51,7 +51,7 @@ impl Object {
             last_use_ms: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             changing: AtomicU32::new(0),
-            slow: AtomicBool::new(false),
+            pace: vfs::Pace::default(),
         }
     }
 

@@ -168,8 +168,8 @@ pub struct Share {
     pub options: ShareOptions,
     /// Its volume's serial number, the same each time.
     pub volume_serial: u32,
-    /// Until when, on the server's clock in milliseconds, writes go to workers: its device has shown to be slow.
-    pub(crate) slow_until_ms: std::sync::atomic::AtomicU64,
+    /// Whether its device keeps up with what is written in place; while not, writes go to workers.
+    pub(crate) pace: vfs::Pace,
     /// Who watches its directories.
     pub(crate) watchers: crate::notify::Watchers,
     /// Change times that clients set.
@@ -187,7 +187,7 @@ impl Share {
             backend,
             options,
             volume_serial,
-            slow_until_ms: std::sync::atomic::AtomicU64::new(0),
+            pace: vfs::Pace::default(),
             watchers: Default::default(),
             change_times: Default::default(),
         }

@@ -12,6 +12,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+use crate::gather::{Batch, Gather};
 use crate::intake::{Intake, Refused, Taken};
 use crate::machine::Attended;
 use crate::outbox::{Flushed, Outbox};
@@ -44,6 +45,7 @@ pub struct Driver {
     peer_done: bool,
     /// The peer keeps several requests under way: the last look before sending found some, or one call brought several.
     pipelined: bool,
+    gather: Gather,
 }
 
 impl Driver {
@@ -60,6 +62,7 @@ impl Driver {
             handshake,
             peer_done: false,
             pipelined: false,
+            gather: Gather::new(std::time::Instant::now),
         }
     }
 
@@ -111,7 +114,10 @@ impl Driver {
                 return Poll::Pending;
             }
             match self.stream.poll_read_ready(cx) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending if self.gather.poll_patience(cx, self.stream.as_fd()).is_pending() => {
+                    return Poll::Pending;
+                }
+                Poll::Pending => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(format!("cannot receive: {error}")),
                 Poll::Ready(Ok(())) => match self.receive() {
                     Ok(Ok(Taken::End)) => self.peer_done = true,
@@ -176,11 +182,11 @@ impl Driver {
 
     /// Receives what is there, and looks again while a pipelining peer sends more and the replies are small.
     fn receive(&mut self) -> io::Result<Result<Taken, Refused>> {
-        let mut frames = 0;
+        let mut batch = Batch::default();
         let mut taken = Ok(Ok(Taken::Nothing));
         let Self { stream, intake, machine, env, .. } = self;
         let tried = stream.try_io(Interest::READABLE, || {
-            taken = receive_once(stream, intake, machine, env, &mut frames);
+            taken = receive_once(stream, intake, machine, env, &mut batch);
             // The socket was emptied: the next bytes raise a new event, and asking again now would only cost a call.
             match &taken {
                 Ok(Ok(Taken::Nothing | Taken::Bytes { drained: true })) => Err(io::ErrorKind::WouldBlock.into()),
@@ -191,13 +197,17 @@ impl Driver {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             _ => {}
         }
-        let looks = frames > 1 || (frames == 1 && self.pipelined);
-        if looks && matches!(taken, Ok(Ok(Taken::Bytes { drained: true }))) { self.look_again() } else { taken }
+        let looks = batch.frames > 1 || (batch.frames == 1 && self.pipelined);
+        if looks && matches!(taken, Ok(Ok(Taken::Bytes { drained: true }))) {
+            taken = self.look_again(&mut batch);
+        }
+        self.gather.took(self.stream.as_fd(), &batch);
+        taken
     }
 
     /// One `sendmsg` costs more than the look that saves the next one. A peer with one request under way is never looked
     /// at again: there is nothing it could have sent.
-    fn look_again(&mut self) -> io::Result<Result<Taken, Refused>> {
+    fn look_again(&mut self, batch: &mut Batch) -> io::Result<Result<Taken, Refused>> {
         self.pipelined = false;
         for _ in 0..LOOKS_BEFORE_SENDING {
             while let Some(reply) = self.machine.next_reply() {
@@ -206,10 +216,10 @@ impl Driver {
             if self.outbox.queued_bytes() >= GATHERED_BYTES || !self.wants_requests() {
                 break;
             }
-            let mut frames = 0;
-            match receive_once(&self.stream, &mut self.intake, &mut self.machine, &self.env, &mut frames)? {
+            let before = batch.frames;
+            match receive_once(&self.stream, &mut self.intake, &mut self.machine, &self.env, batch)? {
                 Ok(Taken::Bytes { drained }) => {
-                    self.pipelined |= frames > 0;
+                    self.pipelined |= batch.frames > before;
                     if !drained {
                         break; // there is more, and an event for it is due
                     }
@@ -237,17 +247,18 @@ impl Driver {
     }
 }
 
-/// One receiving call: complete frames go to the machine and are counted in `frames`.
+/// One receiving call: complete frames go to the machine and are counted in `batch`.
 fn receive_once(
     stream: &TcpStream,
     intake: &mut Intake,
     machine: &mut Attended,
     env: &ShardEnv,
-    frames: &mut u32,
+    batch: &mut Batch,
 ) -> io::Result<Result<Taken, Refused>> {
     let machine = std::cell::RefCell::new(machine);
     intake.receive(stream.as_fd(), &env.counters, &mut |prefix| machine.borrow().framing(prefix), &mut |frame, more| {
-        *frames += 1;
+        batch.frames += 1;
+        batch.smallest_bytes = batch.smallest_bytes.min(frame.len());
         machine.borrow_mut().receive(frame, more);
     })
 }

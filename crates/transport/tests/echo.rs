@@ -67,6 +67,24 @@ fn sixteen_requests_in_one_segment_cost_one_send() {
     assert_eq!(after.recv_calls - before.recv_calls, 1);
 }
 
+/// However fast it sent before, and whether or not that made it wait for others.
+#[test]
+fn a_request_after_a_burst_is_answered() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    let many: Vec<u8> = (0..64).flat_map(|i| framed(&numbered(i, 100))).collect();
+    for _ in 0..20 {
+        for _ in 0..64 {
+            peer.0.write_all(&many).unwrap();
+            for i in 0..64 {
+                assert_eq!(peer.receive(), numbered(i, 100));
+            }
+        }
+        peer.send(&numbered(7, 100));
+        assert_eq!(peer.receive(), numbered(7, 100));
+    }
+}
+
 #[test]
 fn who_does_not_read_is_not_read_from_and_others_are_served() {
     let limits = Limits { queued_reply_bytes: 2 << 20, ..Limits::default() };
