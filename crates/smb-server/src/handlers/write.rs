@@ -98,10 +98,11 @@ fn check(open: &Open, file: &FileOpen, asked: &WriteRequest<'_>) -> Result<u64, 
 }
 
 /// A large write goes beside the connection's thread when more requests wait behind it and a core has nothing to do; a
-/// small one never pays for the hop, unless the device has shown to be slow.
+/// small one never pays for the hop, unless the device has shown to be slow, or it is to a stream, all of which is read first.
 fn belongs_on_worker(request: &Request<'_>, file: &FileOpen, len: usize) -> bool {
     let large = len >= request.conn.server.config.load().worker_write_bytes as usize;
     (large && request.more_behind && (request.conn.shard.idle_cores)() > 0)
+        || file.stream.is_some()
         || file.share.pace.is_slow(|| request.conn.server.env.clock.monotonic_ms())
 }
 

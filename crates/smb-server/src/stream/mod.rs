@@ -246,7 +246,11 @@ impl Node for StreamNode {
         self.base.access(cred, ask)
     }
 
-    fn read(&self, offset_bytes: u64, buf: &mut [u8], _wait: Wait) -> VfsResult<usize> {
+    /// Whoever changes the stream may have to be waited for, and attributes to be read from the device.
+    fn read(&self, offset_bytes: u64, buf: &mut [u8], wait: Wait) -> VfsResult<usize> {
+        if wait == Wait::Never {
+            return Err(VfsError::WouldBlock);
+        }
         let data = self.data()?;
         let rest = usize::try_from(offset_bytes).ok().and_then(|at| data.get(at..)).unwrap_or_default();
         let len = rest.len().min(buf.len());

@@ -94,6 +94,41 @@ fn whatever_changes_data_is_told_to_who_caches_them() {
 }
 
 #[test]
+fn extents_are_duplicated_within_both_files() {
+    let world = World::new();
+    world.put("a", &[1; 8192]);
+    world.put("b", &[2; 8192]);
+    let (mut anna, mut reader) = (world.anna(), world.anna());
+    let (from, to) = (anna.create("a", &OpenAs::reader()), anna.create("b", &OpenAs::default()));
+    let wanted = |source: FileHandle, at: u64, to: u64, len: u64| {
+        let mut input = Vec::new();
+        input.put_u64(source.persistent);
+        input.put_u64(source.volatile);
+        [at, to, len].into_iter().for_each(|number| input.put_u64(number));
+        input
+    };
+    let mut clone = |anna: &mut Client, input: Vec<u8>| {
+        let mut message = OpenAs::reader().message("b");
+        message.body[3] = oplock::LEVEL_II;
+        let cached = created(&reader.call(message)).unwrap().handle;
+        let status = ioctl(anna, to, fsctl::DUPLICATE_EXTENTS_TO_FILE, &input, 0).status();
+        reader.drive();
+        let told = reader.take(u64::MAX).is_some();
+        reader.close(cached);
+        (status, told)
+    };
+    assert_eq!(clone(&mut anna, wanted(from, 0, 4096, 4096)), (NtStatus::SUCCESS, true), "who caches it is told");
+    assert!(anna.read(to, 0, 9000) == [[2; 4096], [1; 4096]].concat());
+    for beyond in [wanted(from, 4096, 0, 8192), wanted(from, 0, 4096, 8192)] {
+        assert_eq!(clone(&mut anna, beyond).0, NtStatus::NOT_SUPPORTED);
+    }
+    assert_eq!(clone(&mut anna, wanted(to, 0, 100, 4096)).0, NtStatus::NOT_SUPPORTED, "it overlaps itself");
+    assert_eq!(clone(&mut anna, wanted(to, 0, 4096, 4096)).0, NtStatus::SUCCESS);
+    assert!(anna.read(to, 0, 9000) == [2; 8192]);
+    assert_eq!(clone(&mut anna, wanted(from, u64::MAX, 0, 2)).0, NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
 fn trim_is_checked_and_leaves_a_file_without_holes_alone() {
     let world = World::new();
     world.put("a", &[7; 20_000]);

@@ -239,6 +239,15 @@ impl Node for MemNode {
         }
     }
 
+    /// Whether bytes in memory are shared or copied shows to nobody.
+    fn clone_range(&self, offset_bytes: u64, to: &dyn Node, to_bytes: u64, len_bytes: u64) -> VfsResult<()> {
+        let len = self.attr()?.len_bytes;
+        if offset_bytes.checked_add(len_bytes).is_none_or(|end| end > len) {
+            return Err(VfsError::InvalidArgument);
+        }
+        self.copy_range(offset_bytes, to, to_bytes, len_bytes).map(drop)
+    }
+
     fn xattr(&self, key: &str, max_bytes: usize) -> VfsResult<Vec<u8>> {
         self.shared.due(Op::Xattr)?;
         self.with(|inode| value(inode, key, max_bytes))

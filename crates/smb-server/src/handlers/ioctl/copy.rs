@@ -6,10 +6,11 @@ use std::sync::Arc;
 use coherence::Change;
 use smb_wire::NtStatus;
 use smb_wire::codec::{Put, Reader, Truncated};
-use smb_wire::fscc::{AccessMask, NotifyFilter};
+use smb_wire::fscc::{AccessMask, FileAttributes, NotifyFilter};
 use smb_wire::smb2::{FileHandle, IoctlRequest, fsctl};
 use vfs::VfsError;
 
+use super::sparse::stored;
 use super::{changing, put, require_file};
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
@@ -223,9 +224,7 @@ pub(super) async fn duplicate_extents(
     if len > 0 {
         changing(request, out, &to, move |target| {
             let source = from.file()?;
-            if from_bytes + len > source.node.attr()?.len_bytes {
-                return Err(NtStatus::NOT_SUPPORTED.into());
-            }
+            check_extents(source, target, (from_bytes, to_bytes, len))?;
             source.claim.check_read(from_bytes, len).map_err(|_| NtStatus::FILE_LOCK_CONFLICT)?;
             target.claim.check_write(to_bytes, len).map_err(|_| NtStatus::FILE_LOCK_CONFLICT)?;
             match source.node.clone_range(from_bytes, &*target.node, to_bytes, len) {
@@ -239,6 +238,18 @@ pub(super) async fn duplicate_extents(
     target.tell_changed(NotifyFilter::LAST_WRITE | NotifyFilter::SIZE);
     put(asked, to.handle, &[], out);
     Ok(NtStatus::SUCCESS)
+}
+
+/// What is refused of a clone before the file system is asked: what is not in both files, what overlaps itself, holes where
+/// the target has none (MS-FSA 2.1.5.10.4).
+fn check_extents(source: &FileOpen, target: &FileOpen, (from, to, len): (u64, u64, u64)) -> Result<(), Failure> {
+    let beyond = from + len > source.node.attr()?.len_bytes || to + len > target.node.attr()?.len_bytes;
+    let overlaps = source.node.id() == target.node.id() && from < to + len && to < from + len;
+    let is_sparse = |file: &FileOpen| stored(file).map(|a| a.contains(FileAttributes::SPARSE_FILE));
+    if beyond || overlaps || is_sparse(source)? && !is_sparse(target)? {
+        return Err(NtStatus::NOT_SUPPORTED.into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

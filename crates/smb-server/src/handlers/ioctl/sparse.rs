@@ -56,7 +56,8 @@ pub(super) async fn set_sparse(request: &mut Request<'_>, asked: &IoctlRequest<'
     Ok(NtStatus::SUCCESS)
 }
 
-fn stored(file: &FileOpen) -> Result<FileAttributes, Failure> {
+/// The attributes stored with a file.
+pub(super) fn stored(file: &FileOpen) -> Result<FileAttributes, Failure> {
     Ok(FileAttributes::from_bits_retain(read_dos(&*file.node)?.attributes.unwrap_or(0)))
 }
 
