@@ -226,16 +226,12 @@ impl Connection {
         self.inner.established.get()
     }
 
-<<<<<<< HEAD
     /// Whether something goes on after the end of the connection: nothing does.
     pub fn is_lingering(&self) -> bool {
         false
     }
 
-    /// The connection is over. NFSv3 has no state that ends with it.
-=======
     /// The connection is over. No state ends with it; nobody is called back on it any more.
->>>>>>> n4state
     pub fn closed(&mut self, why: &str) {
         self.inner.line.close();
         tracing::debug!(peer = %self.inner.peer, why, "an NFS connection ended");

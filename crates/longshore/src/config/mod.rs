@@ -159,12 +159,8 @@ impl Default for Limits {
             buffer_pool_bytes: 64 << 20,
             max_read_bytes: 8 << 20,
             max_write_bytes: 8 << 20,
-<<<<<<< HEAD
             max_transact_bytes: 8 << 20,
-=======
-            max_transact_bytes: 1 << 20,
             nfs_lease_seconds: 90,
->>>>>>> n4state
         }
     }
 }

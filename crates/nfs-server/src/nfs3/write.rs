@@ -21,11 +21,6 @@ use crate::guard;
 use crate::reply::ReplyWriter;
 use crate::server::Server;
 
-<<<<<<< HEAD
-=======
-/// A write to the page cache that took longer met a slow device: those after it go to a worker.
-pub(crate) const SLOW_MS: u64 = 5;
->>>>>>> n4state
 const SET_UID: u32 = 0o4000;
 /// Set-group-id means something only together with execution.
 const SET_GID: u32 = 0o2010;
