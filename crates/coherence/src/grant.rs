@@ -381,7 +381,11 @@ impl Grants {
 fn start_break(key: &HolderKey, holder: &mut Holder, to: Caching, then: Caching, cx: &mut Context<'_>) {
     let from = holder.state;
     let answered = grant_rules::acknowledges(key, from);
-    let deadline = cx.now.after_ms(cx.limits.break_deadline_ms);
+    let patience_ms = match key {
+        HolderKey::Client(_) => cx.limits.recall_deadline_ms,
+        _ => cx.limits.break_deadline_ms,
+    };
+    let deadline = cx.now.after_ms(patience_ms);
     if answered {
         holder.breaking = Some(Break { to, then, deadline });
         cx.out.timers.push(Timer { when: deadline, holder: *key, set: true });

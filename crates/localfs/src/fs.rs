@@ -377,6 +377,21 @@ impl Backend for LocalFs {
         self.root.make_special(dir, path, kind, mode)
     }
 
+    fn make_device(
+        &self,
+        cred: &Cred,
+        dir: &dyn Node,
+        path: &Path,
+        kind: FileKind,
+        rdev: u64,
+        mode: u32,
+    ) -> VfsResult<()> {
+        self.node.changeable()?;
+        let dir = LocalNode::directory(&self.root, dir)?;
+        self.root.identity.enter(cred)?;
+        self.root.make_device(dir, path, kind, rdev, mode)
+    }
+
     fn fs_stat(&self) -> VfsResult<FsStat> {
         let raw = fstatvfs(&self.root.fd).map_err(vfs_error)?;
         Ok(FsStat {

@@ -260,6 +260,21 @@ pub trait Backend: Send + std::marker::Sync + 'static {
         Err(crate::VfsError::NotSupported)
     }
 
+    /// Makes a device (`rdev` as in [`Attr::rdev`]) at `path`, with exactly these permission bits; it is never acted on
+    /// here. [`NotPermitted`](crate::VfsError::NotPermitted) unless the identity may,
+    /// [`NotSupported`](crate::VfsError::NotSupported) for other kinds, and where there are none.
+    fn make_device(
+        &self,
+        _cred: &Cred,
+        _dir: &dyn Node,
+        _path: &Path,
+        _kind: FileKind,
+        _rdev: u64,
+        _mode: u32,
+    ) -> VfsResult<()> {
+        Err(crate::VfsError::NotSupported)
+    }
+
     /// The file system's size and use. Does not wait.
     fn fs_stat(&self) -> VfsResult<FsStat>;
 }

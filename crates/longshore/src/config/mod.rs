@@ -139,6 +139,8 @@ pub struct Limits {
     pub max_write_bytes: u32,
     /// Largest other transfer in bytes.
     pub max_transact_bytes: u32,
+    /// Seconds an NFSv4 client may be silent.
+    pub nfs_lease_seconds: u32,
 }
 
 impl Default for Limits {
@@ -158,6 +160,7 @@ impl Default for Limits {
             max_read_bytes: 8 << 20,
             max_write_bytes: 8 << 20,
             max_transact_bytes: 8 << 20,
+            nfs_lease_seconds: 90,
         }
     }
 }

@@ -120,6 +120,7 @@ fn limits(mut section: Section<'_, '_>, limits: &mut Limits) {
     section.set("max_read_bytes", &mut limits.max_read_bytes, transfer());
     section.set("max_write_bytes", &mut limits.max_write_bytes, transfer());
     section.set("max_transact_bytes", &mut limits.max_transact_bytes, size(MIN_TRANSFER_BYTES, MAX_TRANSFER_BYTES));
+    section.set("nfs_lease_seconds", &mut limits.nfs_lease_seconds, count(1));
     section.finish();
 }
 

@@ -7,7 +7,7 @@ use coherence::{AccessKinds, OpenClaim};
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{CommitArgs, CommitOk, StableHow, WriteArgs, WriteOk};
 use nfs_wire::xdr::{Put, Reader, Xdr, offset_in};
-use vfs::{Access, FileKind, Frame, SetAttr, Sync, Wait};
+use vfs::{Access, Attr, FileKind, Frame, Node, SetAttr, Sync, VfsResult, Wait};
 
 use super::answer;
 use super::object::wcc_of;
@@ -16,7 +16,7 @@ use crate::PathCounters;
 use crate::attr::MAX_FILE_BYTES;
 use crate::dispatch::Job;
 use crate::failure::{Done, Halt, Stop};
-use crate::files::{Changing, Cx};
+use crate::files::{Changing, Cx, Target};
 use crate::guard;
 use crate::reply::ReplyWriter;
 use crate::server::Server;
@@ -93,19 +93,25 @@ impl Write {
         target.object.pace.note(begun, server.env.clock.monotonic_ms());
         guard::written(server, &self.claim);
         written.map_err(no_wait)?;
-        let set_ids = attr.mode & SET_UID != 0 || attr.mode & SET_GID == SET_GID;
-        if set_ids && target.cred.uid != 0 {
-            // As the system does for a local writer; the process that writes here may be spared from it.
-            let mode = Some(attr.mode & !(SET_UID | 0o2000));
-            let owner = vfs::Cred { uid: attr.uid, ..target.cred.clone() };
-            node.set_attr(&owner, &SetAttr { mode, ..SetAttr::default() })?;
-        }
+        drop_set_ids(target, attr, &**node)?;
         match self.stable {
             StableHow::Unstable => Ok(()),
             StableHow::DataSync => Ok(server.synced(node.sync(Sync::Data))?),
             StableHow::FileSync => Ok(server.synced(node.sync(Sync::All))?),
         }
     }
+}
+
+/// After a write: set-user-id and set-group-id are taken away as the system does for a local writer; the process that
+/// writes here may be spared from it.
+pub(crate) fn drop_set_ids(target: &Target, attr: &Attr, node: &dyn Node) -> VfsResult<()> {
+    let set_ids = attr.mode & SET_UID != 0 || attr.mode & SET_GID == SET_GID;
+    if !set_ids || target.cred.uid == 0 {
+        return Ok(());
+    }
+    let mode = Some(attr.mode & !(SET_UID | 0o2000));
+    let owner = vfs::Cred { uid: attr.uid, ..target.cred.clone() };
+    node.set_attr(&owner, &SetAttr { mode, ..SetAttr::default() })
 }
 
 fn no_wait(error: vfs::VfsError) -> Stop {
