@@ -38,9 +38,10 @@ fn key(name: &[u8]) -> Done<String> {
     if is_own(&key) { Err(NfsStat4::ACCESS.into()) } else { Ok(key) }
 }
 
-/// What the server keeps there for SMB: DOS attributes and named streams.
+/// What the server keeps there for SMB: DOS attributes, named streams and where they go on, security descriptors.
 fn is_own(key: &str) -> bool {
-    key == vfs::dosattrib::XATTR_NAME || key.starts_with("user.DosStream.")
+    const PREFIXES: [&str; 3] = ["user.DosStream.", "user.DosStreamExt.", "user.longshore."];
+    key == vfs::dosattrib::XATTR_NAME || PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
 pub fn getxattr(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {

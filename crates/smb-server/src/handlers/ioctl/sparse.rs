@@ -20,6 +20,8 @@ use crate::reply::ReplyWriter;
 const RANGE_BYTES: usize = 16;
 /// FILE_ZERO_DATA_INFORMATION.
 const ZERO_DATA_BYTES: usize = 16;
+/// Ranges answered at a time at most: the client asks on from the last.
+const MOST_RANGES: usize = 1 << 16;
 /// Ranges of one trim that are looked at; the client asks again for the others.
 const MOST_TRIMMED: usize = 4096;
 /// What is trimmed is aligned inwards to blocks of this size.
@@ -106,7 +108,7 @@ pub(super) async fn query_allocated_ranges(
     let mut r = Reader::new(asked.input);
     let (start, len) = (r.u64()?, r.u64()?);
     let end = start.checked_add(len).filter(|&end| end <= i64::MAX as u64).ok_or(NtStatus::INVALID_PARAMETER)?;
-    let most = asked.max_output_response as usize / RANGE_BYTES;
+    let most = (asked.max_output_response as usize / RANGE_BYTES).min(MOST_RANGES);
     let (ranges, all) = on_worker(request, &open, move |file| allocated(file, start..end, most)).await?;
     if ranges.is_empty() && !all {
         return Err(NtStatus::BUFFER_TOO_SMALL.into());
