@@ -65,11 +65,10 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
     if file.share.watchers.any() && !asked.data.is_empty() {
         tell_written(file, offset + asked.data.len() as u64);
     }
-    file.modified.store(true, Relaxed);
+    file.note_written();
     // Whoever was let cache meanwhile may have read what was there before.
     grants::ask(request, out, &file.claim, Change::Write).await?;
     PathCounters::bump(&request.conn.shard.counters.write_bytes, asked.data.len() as u64);
-    open.moved_to(offset + asked.data.len() as u64);
     WriteResponse { count_bytes: asked.data.len() as u32 }.put(out);
     Ok(NtStatus::SUCCESS)
 }
