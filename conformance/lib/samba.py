@@ -42,6 +42,7 @@ CONF = """[global]
   disable netbios = yes
   load printers = no
   printcap name = /dev/null
+  defer sharing violations = no
 [{share}]
   path = {path}
 {options}
@@ -88,10 +89,11 @@ class Samba:
                 "smbpasswd", "-s", "-c", self._conf, "-a", USER, input=f"{PASSWORD}\n{PASSWORD}\n".encode(),
                 check=True, stdout=subprocess.DEVNULL,
             )  # fmt: skip
+        # In a session of its own: when it ends it ends its process group.
         with open(self._own / "out", "wb") as out:
             self._process = subprocess.Popen(
                 ["chroot", self.root, "smbd", "-F", "--no-process-group", "-s", self._conf],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         for _ in range(100):
             with socket.socket() as probe:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 USER, PASSWORD = "bench", "pw"
-READY = re.compile(r"\bready\b.*?127\.0\.0\.\d:(\d+)|127\.0\.0\.\d:(\d+).*?\bready\b", re.IGNORECASE)
+READY = re.compile(r"\bready\b.*?127\.0\.0\.\d+:(\d+)|127\.0\.0\.\d+:(\d+).*?\bready\b", re.IGNORECASE)
 
 
 def target_dir() -> Path:

@@ -206,7 +206,10 @@ impl Change {
         } else {
             backend.rename_only(&file.cred, (&*root, &from), (&*root, &to), Rename::NoReplace, only)?;
         }
-        if file.link.is_none() && !file.posix && let Err(error) = mark_archive(&**file.base(), &file.cred) {
+        if file.link.is_none()
+            && !file.posix
+            && let Err(error) = mark_archive(&**file.base(), &file.cred)
+        {
             tracing::debug!(%error, "the ARCHIVE attribute was not set");
         }
         tell_renamed(file, &from, &to);
