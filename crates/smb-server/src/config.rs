@@ -169,6 +169,8 @@ pub struct Share {
     pub(crate) slow_until_ms: std::sync::atomic::AtomicU64,
     /// Who watches its directories.
     pub(crate) watchers: crate::notify::Watchers,
+    /// Tells them what others change.
+    pub(crate) teller: std::sync::OnceLock<Arc<dyn vfs::Told>>,
     /// Change times that clients set.
     pub(crate) change_times: crate::change_times::ChangeTimes,
 }
@@ -186,6 +188,7 @@ impl Share {
             volume_serial,
             slow_until_ms: std::sync::atomic::AtomicU64::new(0),
             watchers: Default::default(),
+            teller: Default::default(),
             change_times: Default::default(),
         }
     }

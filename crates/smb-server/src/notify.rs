@@ -3,8 +3,8 @@
 //! here waits, and while nobody watches a share telling it costs one atomic load.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use futures_channel::oneshot;
 use parking_lot::Mutex;
@@ -57,6 +57,8 @@ pub struct Watch {
     recursive: bool,
     /// Bytes of entries kept between requests.
     room_bytes: usize,
+    /// What has the backend tell what others change, once there is one.
+    pub local: OnceLock<vfs::Watching>,
     state: Mutex<State>,
 }
 
@@ -118,6 +120,23 @@ impl Watchers {
         });
     }
 
+    /// A watched directory is at `path`: others may have moved it, or one that it is in.
+    pub fn found(&self, id: FileId, path: &[u8]) {
+        self.each(|watch| {
+            if watch.id == id {
+                let mut state = watch.state.lock();
+                if state.path != path {
+                    state.path = path.to_vec();
+                }
+            }
+        });
+    }
+
+    /// More happened than anybody knows: whoever watches has to look again.
+    pub fn lost(&self) {
+        self.each(|watch| watch.tell(News::TooMuch));
+    }
+
     /// A directory is going: whoever watches it is told at once.
     pub fn going(&self, id: FileId) {
         self.each(|watch| {
@@ -141,7 +160,7 @@ impl Watch {
     /// A watch on the directory `id` at `path`. What is watched for is fixed by the first request of an open.
     pub fn new(id: FileId, path: &[u8], filter: NotifyFilter, recursive: bool, room_bytes: usize) -> Arc<Self> {
         let state = Mutex::new(State { path: path.to_vec(), ..State::default() });
-        Arc::new(Self { id, filter, recursive, room_bytes, state })
+        Arc::new(Self { id, filter, recursive, room_bytes, local: OnceLock::new(), state })
     }
 
     /// What has been kept, or else the promise of what comes next.
@@ -166,13 +185,19 @@ impl Watch {
     }
 
     fn take(&self, events: &[Event<'_>]) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let news: Vec<_> = events.iter().filter_map(|event| self.concerns(&state.path, event)).collect();
         if news.is_empty() {
             return;
         }
         let bytes: usize = news.iter().map(|(_, name)| notify_entry_bytes(name)).sum();
-        let mut news = if bytes > self.room_bytes { News::TooMuch } else { News::Changes(news) };
+        drop(state);
+        self.tell(if bytes > self.room_bytes { News::TooMuch } else { News::Changes(news) });
+    }
+
+    /// Answers the first who waits, or keeps the news for the next who asks.
+    fn tell(&self, mut news: News) {
+        let mut state = self.state.lock();
         while let Some(waiting) = state.waiting.pop_front() {
             match waiting.send(news) {
                 Ok(()) => return,

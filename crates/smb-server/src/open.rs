@@ -81,6 +81,8 @@ pub struct FileOpen {
     pub listing: Mutex<Option<Listing>>,
     /// A directory's watch, once it was asked for.
     pub watch: OnceLock<Arc<Watch>>,
+    /// What lets a client that caches the directory know what others change in it.
+    pub local: OnceLock<vfs::Watching>,
     /// Its place in the router, if it holds or may hold a caching grant.
     pub route: Option<Enrolled>,
     /// As whom the entries of its directory are changed: the lease of the directory, where the client has one.
@@ -160,6 +162,7 @@ impl FileOpen {
             write_time_set: AtomicU64::new(0),
             listing: Mutex::new(None),
             watch: OnceLock::new(),
+            local: OnceLock::new(),
             route: None,
             parent: Identity::default(),
             client: [0; 16],

@@ -8,7 +8,7 @@ use coherence::{AccessKinds, OpenClaim};
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{CommitArgs, CommitOk, StableHow, WriteArgs, WriteOk};
 use nfs_wire::xdr::{Put, Reader, Xdr, offset_in};
-use vfs::{Access, FileKind, Frame, SetAttr, Sync, Wait};
+use vfs::{Access, FileKind, Frame, Happened, SetAttr, Sync, Wait};
 
 use super::answer;
 use super::object::wcc_of;
@@ -96,6 +96,7 @@ impl Write {
         target.object.slow.store(server.env.clock.monotonic_ms().saturating_sub(begun) > SLOW_MS, Relaxed);
         guard::written(server, &self.claim);
         written.map_err(no_wait)?;
+        target.object.export.backend.tell_of(&**node, Happened::Written);
         let set_ids = attr.mode & SET_UID != 0 || attr.mode & SET_GID == SET_GID;
         if set_ids && target.cred.uid != 0 {
             // As the system does for a local writer; the process that writes here may be spared from it.
