@@ -2,7 +2,7 @@
 //! 2.1.5.11.1). Handlers that change something tell the share's [`Watchers`]; CHANGE_NOTIFY asks a [`Watch`]. Nothing
 //! here waits, and while nobody watches a share telling it costs one atomic load.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -43,10 +43,11 @@ pub enum News {
     Deleted,
 }
 
-/// The watches on one share.
+/// The watches on one share, by the path of the directory: a change is told to those of its directory and of the
+/// directories above it, and costs nothing for all others.
 #[derive(Default)]
 pub struct Watchers {
-    watches: Mutex<Vec<Arc<Watch>>>,
+    watches: Mutex<HashMap<Vec<u8>, Vec<Arc<Watch>>>>,
     count: AtomicUsize,
 }
 
@@ -83,15 +84,23 @@ impl Watchers {
     /// Adds a watch.
     pub fn add(&self, watch: Arc<Watch>) {
         let mut watches = self.watches.lock();
-        watches.push(watch);
-        self.count.store(watches.len(), Relaxed);
+        let path = watch.state.lock().path.clone();
+        watches.entry(path).or_default().push(watch);
+        self.count.fetch_add(1, Relaxed);
     }
 
     /// Takes a watch away. Requests that wait on it are told that nothing will come, on whatever connection they are.
     pub fn remove(&self, watch: &Arc<Watch>) {
         let mut watches = self.watches.lock();
-        watches.retain(|w| !Arc::ptr_eq(w, watch));
-        self.count.store(watches.len(), Relaxed);
+        let path = watch.state.lock().path.clone();
+        if let Some(there) = watches.get_mut(&path) {
+            let before = there.len();
+            there.retain(|w| !Arc::ptr_eq(w, watch));
+            self.count.fetch_sub(before - there.len(), Relaxed);
+            if there.is_empty() {
+                watches.remove(&path);
+            }
+        }
         drop(watches);
         let mut state = watch.state.lock();
         state.ended = true;
@@ -100,36 +109,60 @@ impl Watchers {
 
     fn each(&self, then: impl Fn(&Watch)) {
         if self.any() {
-            self.watches.lock().iter().for_each(|watch| then(watch));
+            self.watches.lock().values().flatten().for_each(|watch| then(watch));
         }
     }
 
     /// Tells of what happened. Events told together reach a waiting request together.
     pub fn tell(&self, events: &[Event<'_>]) {
-        self.each(|watch| watch.take(events));
+        if !self.any() {
+            return;
+        }
+        let mut above: Vec<&[u8]> = events.iter().flat_map(|event| ancestors(event.path)).collect();
+        above.sort_unstable();
+        above.dedup();
+        let watches = self.watches.lock();
+        let there = above.into_iter().filter_map(|path| watches.get(path));
+        there.flatten().for_each(|watch| watch.take(events));
     }
 
     /// A directory was moved, and what is watched in it with it.
     pub fn moved(&self, from: &[u8], to: &[u8]) {
-        self.each(|watch| {
-            let mut state = watch.state.lock();
-            let rest = state.path.strip_prefix(from).filter(|rest| matches!(rest.first(), None | Some(b'/')));
-            if let Some(rest) = rest {
-                state.path = [to, rest].concat();
-            }
+        self.repath(|_, path| {
+            let rest = path.strip_prefix(from).filter(|rest| matches!(rest.first(), None | Some(b'/')))?;
+            Some([to, rest].concat())
         });
     }
 
     /// A watched directory is at `path`: others may have moved it, or one that it is in.
     pub fn found(&self, id: FileId, path: &[u8]) {
-        self.each(|watch| {
-            if watch.id == id {
-                let mut state = watch.state.lock();
-                if state.path != path {
-                    state.path = path.to_vec();
+        let known = self.watches.lock().get(path).is_some_and(|there| there.iter().any(|watch| watch.id == id));
+        if !known {
+            self.repath(|watch, _| (watch.id == id).then(|| path.to_vec()));
+        }
+    }
+
+    /// Gives watches the paths that `new` says.
+    fn repath(&self, new: impl Fn(&Watch, &[u8]) -> Option<Vec<u8>>) {
+        if !self.any() {
+            return;
+        }
+        let mut watches = self.watches.lock();
+        let mut moving = Vec::new();
+        watches.retain(|path, there| {
+            there.retain(|watch| match new(watch, path) {
+                Some(to) => {
+                    moving.push((to, Arc::clone(watch)));
+                    false
                 }
-            }
+                None => true,
+            });
+            !there.is_empty()
         });
+        for (path, watch) in moving {
+            watch.state.lock().path.clone_from(&path);
+            watches.entry(path).or_default().push(watch);
+        }
     }
 
     /// More happened than anybody knows: whoever watches has to look again.
@@ -148,6 +181,12 @@ impl Watchers {
             }
         });
     }
+}
+
+/// The directories a path is in, the root of the share among them.
+fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let cuts = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    std::iter::once(0).chain(cuts).filter_map(|at| path.get(..at))
 }
 
 impl std::fmt::Debug for Watchers {
