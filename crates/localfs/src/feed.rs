@@ -7,7 +7,7 @@
 //! those beyond is not told, nor what happens in a new directory before its mark is set. That a watched directory goes is
 //! told only where the one it is in is watched as well: no event of its own comes while it is open here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -70,7 +70,7 @@ struct Marked {
     fd: OwnedFd,
     id: FileId,
     /// The watches it is in.
-    of: Vec<u64>,
+    of: HashSet<u64>,
 }
 
 struct Watch {
@@ -195,8 +195,7 @@ impl Group {
         let State { dirs, watches, .. } = &mut *state;
         let Some(watch) = watches.get_mut(&number) else { return Ok(()) };
         if let Some(marked) = dirs.get_mut(&handle) {
-            if !marked.of.contains(&number) {
-                marked.of.push(number);
+            if marked.of.insert(number) {
                 watch.dirs.push(handle);
             }
             return Ok(());
@@ -208,7 +207,7 @@ impl Group {
         let fd = rustix::io::fcntl_dupfd_cloexec(dir, 0).map_err(vfs_error)?;
         let id = stat::of_fd(&fd)?.id;
         watch.dirs.push(handle.clone());
-        dirs.insert(handle, Marked { fd, id, of: vec![number] });
+        dirs.insert(handle, Marked { fd, id, of: HashSet::from([number]) });
         self.watched.store(dirs.len(), Relaxed);
         Ok(())
     }
@@ -255,7 +254,7 @@ impl Group {
         let Some(watch) = state.watches.remove(&number) else { return };
         for handle in watch.dirs {
             let Some(marked) = state.dirs.get_mut(&handle) else { continue };
-            marked.of.retain(|of| *of != number);
+            marked.of.remove(&number);
             if marked.of.is_empty() {
                 // Where the directory is gone so is its mark.
                 let _ = sys::fanotify_mark(&self.fan, false, self.mask(), &proc_path(marked.fd.as_fd()));
@@ -390,8 +389,8 @@ impl Group {
 
     fn told_of(&self, handle: &Handle) -> Vec<Arc<dyn Told>> {
         let state = self.state.lock();
-        let numbers = state.dirs.get(handle).map(|marked| marked.of.as_slice()).unwrap_or_default();
-        unique(numbers.iter().filter_map(|number| state.watches.get(number)))
+        let numbers = state.dirs.get(handle).into_iter().flat_map(|marked| &marked.of);
+        unique(numbers.filter_map(|number| state.watches.get(number)))
     }
 
     /// Tells those who watch a directory, or all.
