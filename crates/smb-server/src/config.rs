@@ -172,6 +172,8 @@ pub struct Share {
     pub(crate) pace: vfs::Pace,
     /// Who watches its directories.
     pub(crate) watchers: crate::notify::Watchers,
+    /// Tells them what others change.
+    pub(crate) teller: std::sync::OnceLock<Arc<dyn vfs::Told>>,
     /// Change times that clients set.
     pub(crate) change_times: crate::change_times::ChangeTimes,
 }
@@ -189,6 +191,7 @@ impl Share {
             volume_serial,
             pace: vfs::Pace::default(),
             watchers: Default::default(),
+            teller: Default::default(),
             change_times: Default::default(),
         }
     }

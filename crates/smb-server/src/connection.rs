@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use smb_wire::crypto::{PreauthHash, SigningKey};
-use smb_wire::smb2::Capabilities;
+use smb_wire::smb2::{Capabilities, Command};
 use vfs::{Frame, Reply};
 
 use crate::credits::Window;
@@ -37,6 +37,11 @@ const MAX_PARKED: usize = 1024;
 const MOST_REPLY_BYTES: usize = 1 << 20;
 /// Where a WRITE's data begin in a frame: prefix, header, fixed part.
 const WRITE_PAYLOAD_AT: usize = PREFIX_BYTES + 64 + 48;
+
+/// Where the command is in a header.
+const COMMAND_AT: usize = 12;
+/// The longest request that is copied out of the buffer it came in: a pool's smallest buffer.
+const MOST_APART_BYTES: usize = 1 << 10;
 
 /// Room for a notification.
 const NOTICE_BYTES: usize = 128;
@@ -163,6 +168,7 @@ impl Connection {
         }
         let Some(message) = frame.part(PREFIX_BYTES..frame.len()) else { return };
         drop(frame);
+        let message = self.apart(message);
         let mut request: Parked = Box::pin(dispatch::frame(Rc::clone(&self.inner), message, more_behind));
         match request.as_mut().poll(&mut Context::from_waker(&self.waker)) {
             Poll::Ready(()) => {}
@@ -179,6 +185,17 @@ impl Connection {
     /// session: that must find it done, or under way (MS-SMB2 3.3.5.9). Nobody is answered.
     pub fn is_lingering(&self) -> bool {
         self.lingers && self.inner.lasting.get() > 0
+    }
+
+    /// A CHANGE_NOTIFY may wait for ever: it must not keep the buffer that it came in, with room for many requests.
+    fn apart(&self, message: Frame) -> Frame {
+        let command = message.get(COMMAND_AT..).and_then(|rest| rest.first_chunk().copied()).map(u16::from_le_bytes);
+        if command != Some(Command::ChangeNotify as u16) || message.len() > MOST_APART_BYTES {
+            return message;
+        }
+        let mut own = self.inner.shard.pool.get(message.len());
+        own.push(&message);
+        Frame::from(own)
     }
 
     /// Lets parked requests go on.

@@ -21,6 +21,7 @@ mod failure;
 mod grants;
 mod handlers;
 mod links;
+mod local;
 mod mailbox;
 mod meta;
 mod notify;

@@ -22,6 +22,7 @@ mod pace;
 mod ranges;
 mod reply;
 pub mod shortname;
+mod watch;
 
 pub use attr::{Attr, FileId, FileKind, FsStat, SetAttr, SetTime, Timestamp};
 pub use backend::{
@@ -35,3 +36,4 @@ pub use name::{Name, NameError, Path};
 pub use pace::Pace;
 pub use ranges::copy as copy_by_buffer;
 pub use reply::{PagePipe, PipePool, Reply};
+pub use watch::{Change, Happened, Told, Watching};

@@ -7,7 +7,7 @@ use coherence::{AccessKinds, OpenClaim};
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{CommitArgs, CommitOk, StableHow, WriteArgs, WriteOk};
 use nfs_wire::xdr::{Put, Reader, Xdr, offset_in};
-use vfs::{Access, Attr, FileKind, Frame, Node, SetAttr, Sync, VfsResult, Wait};
+use vfs::{Access, Attr, FileKind, Frame, Happened, Node, SetAttr, Sync, VfsResult, Wait};
 
 use super::answer;
 use super::object::wcc_of;
@@ -93,6 +93,7 @@ impl Write {
         target.object.pace.note(begun, server.env.clock.monotonic_ms());
         guard::written(server, &self.claim);
         written.map_err(no_wait)?;
+        target.object.export.backend.tell_of(&**node, Happened::Written);
         drop_set_ids(target, attr, &**node)?;
         match self.stable {
             StableHow::Unstable => Ok(()),

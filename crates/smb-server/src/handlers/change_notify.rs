@@ -10,6 +10,7 @@ use smb_wire::smb2::{ChangeNotifyRequest, put_output_buffer};
 
 use crate::dispatch::Request;
 use crate::failure::Outcome;
+use crate::local;
 use crate::notify::{News, Watch};
 use crate::open::FileOpen;
 use crate::reply::ReplyWriter;
@@ -36,6 +37,15 @@ pub(crate) async fn change_notify(request: &mut Request<'_>, out: &mut ReplyWrit
     }
     open.require_any(AccessMask::FILE_LIST_DIRECTORY)?;
     let watch = watch(file, &asked)?;
+    if watch.local.get().is_none() {
+        let (server, open, watch) = (Arc::clone(&request.conn.server), Arc::clone(&open), Arc::clone(&watch));
+        let job = move || {
+            let watching = open.file().ok().and_then(|file| local::watch(&server, file, asked.recursive));
+            // Once: where nothing can be known it stays so.
+            let _ = watch.local.set(watching.unwrap_or_else(|| Box::new(())));
+        };
+        request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
+    }
     drop(open);
     let mut next = match watch.ask() {
         Ok(news) => return answer(news, asked.output_bytes, out),

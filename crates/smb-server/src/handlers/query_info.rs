@@ -153,12 +153,17 @@ impl View<'_> {
         }
     }
 
+    /// How many names it has: a directory one, whatever POSIX counts.
+    fn links(&self) -> u32 {
+        if self.meta.is_directory() { 1 } else { self.meta.attr.nlink.max(1) }
+    }
+
     fn standard(&self) -> StandardInfo {
         let delete_pending = self.file.claim.delete_pending();
         StandardInfo {
             allocation_bytes: self.meta.allocation_bytes(),
             end_of_file: self.meta.end_of_file(),
-            links: self.meta.attr.nlink.max(1) - u32::from(delete_pending && self.meta.attr.nlink > 0),
+            links: self.links() - u32::from(delete_pending && self.meta.attr.nlink > 0),
             delete_pending: delete_pending || self.file.posix_delete.load(Relaxed),
             directory: self.meta.is_directory(),
         }
@@ -270,7 +275,7 @@ impl View<'_> {
         let standard = self.standard();
         StandardLinkInfo {
             accessible_links: standard.links,
-            total_links: self.meta.attr.nlink,
+            total_links: self.links(),
             delete_pending: standard.delete_pending,
             directory: standard.directory,
         }

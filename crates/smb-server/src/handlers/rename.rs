@@ -12,7 +12,7 @@ use super::create::to_path;
 use crate::Share;
 use crate::dispatch::Request;
 use crate::failure::Failure;
-use crate::meta::read_dos;
+use crate::meta::{mark_archive, read_dos};
 use crate::notify::Event;
 use crate::open::{FileOpen, Open, StreamOpen, name_filter};
 use crate::server::Server;
@@ -175,6 +175,9 @@ impl Change {
         if from.is_here() {
             return Err(NtStatus::ACCESS_DENIED.into()); // the share itself
         }
+        if !file.posix && file.is_directory() && self.server.has_open_below(&file.share, &from) {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
         let (to, taken) = self.spell_target(file, &from)?;
         if to == from {
             return Ok(());
@@ -184,9 +187,6 @@ impl Change {
             self.server.table.check_enter(attr.id)?;
         }
         if file.is_directory() && is_below(&to, &from) {
-            return Err(NtStatus::ACCESS_DENIED.into());
-        }
-        if !file.posix && file.is_directory() && self.server.has_open_below(&file.share, &from) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
         self.check_parent(file, &to)?;
@@ -205,6 +205,12 @@ impl Change {
             }
         } else {
             backend.rename_only(&file.cred, (&*root, &from), (&*root, &to), Rename::NoReplace, only)?;
+        }
+        if file.link.is_none()
+            && !file.posix
+            && let Err(error) = mark_archive(&**file.base(), &file.cred)
+        {
+            tracing::debug!(%error, "the ARCHIVE attribute was not set");
         }
         tell_renamed(file, &from, &to);
         *file.name.lock() = to.last().map(Name::as_bytes).unwrap_or_default().into();

@@ -1,7 +1,6 @@
 //! WRITE (MS-SMB2 3.3.5.13): straight from the received frame, in place or beside the connection's thread.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use coherence::Change;
 use smb_wire::NtStatus;
@@ -40,12 +39,15 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         Object::File(file) => file,
     };
     let offset = check(&open, file, &asked)?;
+    if asked.data.is_empty() {
+        // Nothing to do, nothing that could fail, and nobody to ask (MS-FSA 2.1.5.4).
+        WriteResponse { count_bytes: 0 }.put(out);
+        return Ok(NtStatus::SUCCESS);
+    }
     grants::ask(request, out, &file.claim, Change::Write).await?;
     let through = asked.flags & WRITE_THROUGH != 0 || file.options.contains(CreateOptions::WRITE_THROUGH);
     let data_range = asked.data_offset..asked.data_offset + asked.data.len();
-    if asked.data.is_empty() {
-        // Nothing to do, and nothing that could fail.
-    } else if through || belongs_on_worker(request, file, asked.data.len()) {
+    if through || belongs_on_worker(request, file, asked.data.len()) {
         PathCounters::bump(&request.conn.shard.counters.write_worker, 1);
         let data = message.part(data_range).ok_or(NtStatus::INVALID_PARAMETER)?;
         let (clock, open) = (Arc::clone(&request.conn.server.env.clock), Arc::clone(&open));
@@ -58,14 +60,13 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         file.node.write(offset, asked.data, Wait::Allowed)?;
         file.share.pace.note(begun, clock.monotonic_ms());
     }
-    if file.share.watchers.any() && !asked.data.is_empty() {
+    if file.share.watchers.any() {
         tell_written(file, offset + asked.data.len() as u64);
     }
-    file.modified.store(true, Relaxed);
+    file.note_written();
     // Whoever was let cache meanwhile may have read what was there before.
     grants::ask(request, out, &file.claim, Change::Write).await?;
     PathCounters::bump(&request.conn.shard.counters.write_bytes, asked.data.len() as u64);
-    open.moved_to(offset + asked.data.len() as u64);
     WriteResponse { count_bytes: asked.data.len() as u32 }.put(out);
     Ok(NtStatus::SUCCESS)
 }

@@ -277,10 +277,10 @@ impl Node for StreamNode {
     }
 
     fn allocate(&self, offset_bytes: u64, len_bytes: u64, extend: bool) -> VfsResult<()> {
-        let end = within(offset_bytes.saturating_add(len_bytes))?;
         if !extend {
-            return Ok(());
+            return Err(VfsError::NotSupported); // nothing can be set aside
         }
+        let end = within(offset_bytes.saturating_add(len_bytes))?;
         self.change(|data| {
             data.resize(data.len().max(end), 0);
             Ok(())

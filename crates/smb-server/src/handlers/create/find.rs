@@ -102,6 +102,10 @@ fn base_plan(plan: &Plan) -> Plan {
     if plan.overwrites() {
         base.desired |= AccessMask::FILE_WRITE_DATA;
     }
+    if !plan.eas.is_empty() {
+        base.disposition = Wanted::Open; // such a stream cannot be made
+        base.eas = Vec::new();
+    }
     base
 }
 
@@ -114,6 +118,7 @@ fn stream_of(mut found: Found, tree: &Tree, plan: &Plan, key: &str, wait: Wait) 
         Some(key) => key,
         None if !plan.may_make() => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
         None if !tree.writable => return Err(NtStatus::ACCESS_DENIED.into()),
+        None if !plan.eas.is_empty() => return Err(NtStatus::INVALID_PARAMETER.into()), // streams have none
         None if wait == Wait::Never => return Err(Halt::WouldBlock),
         None => {
             stream::make(&*found.node, &tree.cred, key)?;
@@ -416,7 +421,6 @@ impl Search<'_> {
         let token = acl::token(&self.tree.cred);
         let inherited = above.map(|above| inherited(&above.descriptor, directory, &token));
         let Some(sent) = &self.plan.security else { return inherited };
-        let mut descriptor = inherited.unwrap_or_else(|| acl::computed(&made.attr));
         let mut parts = SecurityInfo::empty();
         parts.set(SecurityInfo::DACL, sent.control.contains(Control::DACL_PRESENT));
         parts.set(SecurityInfo::SACL, sent.control.contains(Control::SACL_PRESENT) && acl::is_admin(&self.tree.cred));
@@ -424,6 +428,10 @@ impl Search<'_> {
         let admin = acl::is_admin(&self.tree.cred);
         parts.set(SecurityInfo::OWNER, sent.owner.is_some() && (admin || sent.owner.as_ref() == Some(&token.user)));
         parts.set(SecurityInfo::GROUP, sent.group.as_ref().is_some_and(|group| admin || token.is(group)));
+        if parts.is_empty() {
+            return inherited; // nothing was said
+        }
+        let mut descriptor = inherited.unwrap_or_else(|| acl::computed(&made.attr));
         descriptor.change(sent, parts);
         Some(descriptor)
     }

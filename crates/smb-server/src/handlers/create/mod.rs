@@ -28,6 +28,7 @@ use crate::dispatch::Request;
 use crate::ea;
 use crate::failure::{Failure, Outcome};
 use crate::grants::Wanted;
+use crate::local;
 use crate::meta::store_dos;
 use crate::open::{FileOpen, Object, Open, StreamOpen};
 use crate::persistent::{self, Kept};
@@ -130,6 +131,11 @@ async fn open_file(
         file.tell_changed(NotifyFilter::ATTRIBUTES | NotifyFilter::SIZE | NotifyFilter::LAST_WRITE);
     }
     let file = Arc::new(file);
+    if file.is_directory() && !caching.caching.is_empty() {
+        let (server, listed) = (Arc::clone(&request.conn.server), Arc::clone(&file));
+        let job = move || local::watch(&server, &listed, false).map(|watching| listed.local.set(watching));
+        request.conn.offload(job).await;
+    }
     let object = Object::File(Arc::clone(&file));
     let open = enter(request, session, tree, persistent_id, found.granted, object)?;
     if let Some(creating) = creating {
