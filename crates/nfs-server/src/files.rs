@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{PostOpAttr, WccData};
 use parking_lot::Mutex;
-use vfs::{Access, AccessMask, Attr, Capabilities, Cred, FileKind, Name, Node, Path, VfsError, VfsResult, Wait};
+use vfs::{
+    Access, AccessMask, Attr, Capabilities, Cred, FileKind, Happened, Name, Node, Path, VfsError, VfsResult, Wait,
+};
 
 use crate::attr::fattr;
 use crate::config::{Caller, Rights};
@@ -206,6 +208,22 @@ impl Target {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Tells who watches this directory what became of an entry.
+    pub fn tell(&self, name: Name<'_>, what: Happened) {
+        self.object.export.backend.tell(&*self.object.node, name, what, None);
+    }
+
+    /// Tells who watches this directory or `to` that an entry went from here to there.
+    pub fn tell_renamed(&self, name: Name<'_>, to: &Target, new: Name<'_>) {
+        let to = (&*to.object.node, new);
+        self.object.export.backend.tell(&*self.object.node, name, Happened::Renamed, Some(to));
+    }
+
+    /// Tells who watches where it is that its data or attributes were changed, through `node`.
+    pub fn tell_of(&self, node: &dyn Node, what: Happened) {
+        self.object.export.backend.tell_of(node, what);
     }
 
     /// NOTDIR unless it is a directory.

@@ -107,7 +107,7 @@ fn new_file(cx: &Cx, dir: &Target, name: Name<'_>, wanted: &SetAttr) -> Made {
     let mode = wanted.mode.unwrap_or(FILE_MODE);
     let how = OpenHow { access, disposition: Disposition::Create, kind: WantKind::File, follow: false, mode };
     let opened = backend.open(&dir.cred, &*dir.object.node, &Path::here().join(name), &how, cx.wait)?;
-    backend.tell(&*dir.object.node, name, Happened::Added, None);
+    dir.tell(name, Happened::Added);
     let rest = SetAttr { mode: None, len_bytes: wanted.len_bytes.filter(|&len| len > 0), ..*wanted };
     if rest != SetAttr::default() {
         opened.node.set_attr(&dir.cred, &rest)?;
@@ -207,7 +207,7 @@ fn finish(cx: &Cx, dir: &Target, name: Name<'_>, wanted: &SetAttr, node: Arc<dyn
     if rest != SetAttr::default() {
         node.set_attr(&dir.cred, &rest)?;
     }
-    dir.object.export.backend.tell(&*dir.object.node, name, Happened::Added, None);
+    dir.tell(name, Happened::Added);
     let attr = node.attr()?;
     Ok((cx.adopt_entry(dir, name, node)?, attr))
 }

@@ -46,7 +46,7 @@ fn take_away(cx: &Cx, args: &DirOp<'_>, directory: bool, changing: &mut Option<C
     guard::children(&cx.server, dir_attr.id);
     let backend = &dir.object.export.backend;
     backend.remove(&dir.cred, &*dir.object.node, &Path::here().join(name), Some(found.attr.id))?;
-    backend.tell(&*dir.object.node, name, Happened::Removed, None);
+    dir.tell(name, Happened::Removed);
     found.forget(cx, &dir);
     Ok(())
 }
@@ -118,7 +118,7 @@ fn move_entry(
     let (old_path, new_path) = (Path::here().join(old), Path::here().join(new));
     let backend = &from.object.export.backend;
     backend.rename(&from.cred, (&*from.object.node, &old_path), (&*to.object.node, &new_path), Rename::Replace)?;
-    backend.tell(&*from.object.node, old, Happened::Renamed, Some((&*to.object.node, new)));
+    from.tell_renamed(old, &to, new);
     if let Some(found) = replaced.filter(|found| found.attr.id != source.attr.id) {
         found.forget(cx, &to);
     }
@@ -153,6 +153,6 @@ fn give_name(cx: &Cx, args: &LinkArgs<'_>, changing: &mut Option<Changing>) -> D
     guard::children(&cx.server, dir_attr.id);
     let backend = &dir.object.export.backend;
     backend.link(&dir.cred, &*target.object.node, &*dir.object.node, &Path::here().join(name))?;
-    backend.tell(&*dir.object.node, name, Happened::Added, None);
+    dir.tell(name, Happened::Added);
     Ok(target)
 }

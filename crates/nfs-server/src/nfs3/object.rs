@@ -51,7 +51,7 @@ pub(super) fn apply(cx: &Cx, target: &Target, attr: &Attr, wanted: &SetAttr) -> 
     if rest != SetAttr::default() {
         guard::change(&cx.server, attr.id, Change::Attributes)?;
         target.object.node.set_attr(&target.cred, &rest)?;
-        target.object.export.backend.tell_of(&*target.object.node, Happened::Attributes);
+        target.tell_of(&*target.object.node, Happened::Attributes);
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ fn set_len(cx: &Cx, target: &Target, attr: &Attr, len: u64) -> Done<()> {
     let node = target.open(cx, Access::WRITE, attr)?;
     node.set_attr(&target.cred, &SetAttr { len_bytes: Some(len), ..SetAttr::default() })?;
     guard::written(&cx.server, &claim);
-    target.object.export.backend.tell_of(&*node, Happened::Written);
+    target.tell_of(&*node, Happened::Written);
     Ok(())
 }
 

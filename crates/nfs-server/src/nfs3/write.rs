@@ -93,7 +93,7 @@ impl Write {
         target.object.pace.note(begun, server.env.clock.monotonic_ms());
         guard::written(server, &self.claim);
         written.map_err(no_wait)?;
-        target.object.export.backend.tell_of(&**node, Happened::Written);
+        target.tell_of(&**node, Happened::Written);
         drop_set_ids(target, attr, &**node)?;
         match self.stable {
             StableHow::Unstable => Ok(()),

@@ -3,7 +3,7 @@
 
 use coherence::Change;
 use nfs_wire::nfs4::{ChangeInfo, ListxattrsArgs, NfsStat4, SetxattrArgs, SetxattrOption, XattrNamesWriter};
-use vfs::{Access, FileKind, VfsError};
+use vfs::{Access, FileKind, Happened, VfsError};
 
 use crate::files::Target;
 use crate::nfs4::compound::Compound;
@@ -65,6 +65,7 @@ fn changing(c: &Compound, work: impl FnOnce(&Target) -> Done<()>) -> Done<Change
     let around = target.begin_change();
     guard::change(c, attr.id, Change::Attributes)?;
     work(target)?;
+    target.tell_of(&*target.object.node, Happened::Attributes);
     let (before, after) = around.change();
     Ok(ChangeInfo {
         atomic: before.is_some() && after.is_some(),
