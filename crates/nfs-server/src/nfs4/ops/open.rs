@@ -128,6 +128,7 @@ pub(super) fn in_time(c: &Compound, state: &State, client: &Client, reclaims: bo
         let may = grace && client.may_reclaim.load(Relaxed) && !(c.minor > 0 && complete);
         if may {
             client.reclaiming.store(true, Relaxed);
+            state.grace.reclaims(state.now_ms());
         }
         return if may { Ok(()) } else { Err(NfsStat4::NO_GRACE.into()) };
     }
