@@ -19,6 +19,8 @@ use crate::files::Target;
 /// How long a silent client keeps what nobody else minds (RFC 8881 8.4.2.3).
 const COURTESY_MS: u64 = 24 * 3600 * 1000;
 
+/// Sessions of all clients: each may keep some hundred KiB of answers.
+const MOST_SESSIONS: usize = 1 << 12;
 /// How long a client that lost what it held is told so, in leases.
 const TOLD_LEASES: u64 = 10;
 
@@ -203,6 +205,24 @@ impl State {
             any = true;
         }
         any
+    }
+
+    /// Whether a newcomer, or a session more, is one too many.
+    pub fn is_crowded(&self) -> bool {
+        self.registry.lock().is_full() || self.sessions.read().len() >= MOST_SESSIONS
+    }
+
+    /// Silent clients make room for others. May wait.
+    pub fn make_room(&self) {
+        let clients: Vec<_> = self.registry.lock().all().cloned().collect();
+        for client in clients.iter().filter(|client| self.is_lapsed(client)) {
+            match client.standing() {
+                Standing::Unconfirmed => self.end_client(client, End::Left),
+                Standing::Confirmed => self.end_client(client, End::Expired),
+                Standing::Expired => {}
+            }
+            self.registry.lock().forget(client.number);
+        }
     }
 
     /// Lets time pass; to be called every few seconds. May wait.
