@@ -1,7 +1,7 @@
 //! Files over NFSv4: attributes shown, compared and set, ACLs, READ, WRITE and COMMIT, what 4.2 does with ranges, extended
 //! attributes, and what others hold.
 
-use coherence::{AccessKinds, Instant, OpenRequest, Outcome, ShareKinds};
+use coherence::{AccessKinds, Caching, GrantRequest, Identity, Instant, OpenRequest, Outcome, ShareKinds};
 use nfs_wire::nfs4::attr::{Ace, AceFlags, AceMask, AceType};
 use nfs_wire::nfs4::{
     Access, AllocateArgs, Attr, Attrs, Bitmap, CloneArgs, CommitArgs, CopyArgs, Fattr, ListxattrsArgs, NfsStat4, Op,
@@ -256,12 +256,8 @@ fn access_says_what_the_caller_may() {
     assert_eq!(ok.access, Access::XATTR_READ | Access::XATTR_WRITE);
 }
 
-#[test]
-fn an_open_of_another_protocol_that_denies_writing_is_in_the_way() {
-    let world = World::new();
-    let mut client = world.connect();
-    let root = client.v4_root();
-    let file = client.make(&root, "file");
+/// The number of a file of the share's root.
+fn id_of(world: &World, name: &str) -> vfs::FileId {
     let how = OpenHow {
         access: vfs::Access::empty(),
         disposition: vfs::Disposition::Open,
@@ -270,9 +266,17 @@ fn an_open_of_another_protocol_that_denies_writing_is_in_the_way() {
         mode: 0,
     };
     let cred = Cred { uid: 0, gid: 0, groups: [].into() };
-    let path = Path::new(b"file").unwrap();
-    let opened = world.fs.open(&cred, &*world.fs.root(), &path, &how, Wait::Allowed).unwrap();
-    let request = OpenRequest::new(opened.attr.id, AccessKinds::READ, ShareKinds::READ);
+    let path = Path::new(name.as_bytes()).unwrap();
+    world.fs.open(&cred, &*world.fs.root(), &path, &how, Wait::Allowed).unwrap().attr.id
+}
+
+#[test]
+fn an_open_of_another_protocol_that_denies_writing_is_in_the_way() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.v4_root();
+    let file = client.make(&root, "file");
+    let request = OpenRequest::new(id_of(&world, "file"), AccessKinds::READ, ShareKinds::READ);
     let Ok(Outcome::Done(open)) = world.table.open(Instant(0), &request) else { panic!() };
     assert_eq!(client.write4(&file, 0, b"a"), NfsStat4::LOCKED);
     assert_eq!(client.set4(&file, &Attrs { size: Some(1), ..Attrs::default() }), NfsStat4::LOCKED);
@@ -282,6 +286,29 @@ fn an_open_of_another_protocol_that_denies_writing_is_in_the_way() {
     drop(open);
     assert_eq!(client.write4(&file, 0, b"a"), NfsStat4::OK);
     assert_eq!(client.v4_on(&root, Op::Remove(b"file")), NfsStat4::OK);
+}
+
+#[test]
+fn what_another_protocol_caches_is_given_up_first() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.v4_root();
+    let file = client.make(&root, "file");
+    let lease = |want| OpenRequest {
+        identity: Identity::Lease { client: [1; 16], key: [2; 16] },
+        grant: GrantRequest { want, epoch: 0 },
+        ..OpenRequest::new(id_of(&world, "file"), AccessKinds::all(), ShareKinds::all())
+    };
+    let Ok(Outcome::Done(open)) = world.table.open(Instant(0), &lease(Caching::READ | Caching::WRITE)) else {
+        panic!()
+    };
+    assert_eq!(open.caching, Caching::READ | Caching::WRITE);
+    assert_eq!(client.read4(&file, 0, 1), Err(NfsStat4::DELAY));
+    assert_eq!(client.write4(&file, 0, b"a"), NfsStat4::DELAY);
+    assert_eq!(client.set4(&file, &Attrs { size: Some(1), ..Attrs::default() }), NfsStat4::DELAY);
+    drop(open);
+    assert_eq!(client.write4(&file, 0, b"a"), NfsStat4::OK);
+    assert_eq!(client.read4(&file, 0, 1), Ok((b"a".to_vec(), true)));
 }
 
 #[test]
