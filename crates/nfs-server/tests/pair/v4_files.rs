@@ -1,6 +1,8 @@
 //! Files over NFSv4: attributes shown, compared and set, ACLs, READ, WRITE and COMMIT, what 4.2 does with ranges, extended
 //! attributes, and what others hold.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use coherence::{AccessKinds, Caching, GrantRequest, Identity, Instant, OpenRequest, Outcome, ShareKinds};
 use nfs_wire::nfs4::attr::{Ace, AceFlags, AceMask, AceType};
 use nfs_wire::nfs4::{
@@ -9,7 +11,8 @@ use nfs_wire::nfs4::{
     StableHow, Stateid, Time, WriteArgs, WriteHead,
 };
 use nfs_wire::xdr::{Bounded, List};
-use vfs::{Backend, Cred, OpenHow, Path, Wait, WantKind};
+use vfs::memfs;
+use vfs::{Backend, Cred, OpenHow, Path, VfsError, Wait, WantKind};
 
 use super::v4::{ANONYMOUS, NO_ATTRS, ROOMY, Session};
 use super::world::{Client, World};
@@ -208,6 +211,48 @@ fn the_verifier_is_another_one_after_a_restart() {
     let before = verifier(&world);
     world.restart();
     assert_ne!(verifier(&world), before);
+}
+
+#[test]
+fn stable_writes_are_synced_and_a_failure_is_told() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.v4_root();
+    let file = client.make(&root, "file");
+    let commit = Op::Commit(CommitArgs { offset_bytes: 0, count_bytes: 0 });
+    let verifier = |client: &mut Client| match client.v4(&[Op::Putfh(Bounded(&file)), commit]).last() {
+        OpResult::Commit(result) => result,
+        other => panic!("{other:?}"),
+    };
+    let before = verifier(&mut client).unwrap();
+    world.fs.fail_next(memfs::Op::Sync, VfsError::Io(5));
+    assert_eq!(verifier(&mut client), Err(NfsStat4::IO));
+    // What was acknowledged may be lost: it must be sent again.
+    assert_ne!(verifier(&mut client).unwrap(), before);
+    world.fs.fail_next(memfs::Op::Sync, VfsError::NoSpace);
+    let head = WriteHead { stateid: ANONYMOUS, offset_bytes: 0, stable: StableHow::FileSync };
+    assert_eq!(client.v4_on(&file, Op::Write(WriteArgs { head, data: b"a" })), NfsStat4::NOSPC);
+}
+
+#[test]
+fn what_must_wait_goes_on_elsewhere_and_nothing_is_done_again() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.v4_root();
+    let file = client.make(&root, "file");
+    assert_eq!(client.write4(&file, 0, b"text"), NfsStat4::OK);
+    let mut session = client.session(1);
+    let read = Op::Read(ReadArgs { stateid: ANONYMOUS, offset_bytes: 0, count_bytes: 9 });
+    for _ in 0..3 {
+        let waited = world.counters.read_waited.load(Relaxed);
+        world.fs.block_next(1);
+        // A SEQUENCE that was done twice would be out of order.
+        let results = client.within(&mut session, 1, &[Op::Putfh(Bounded(&file)), read, Op::Getfh]);
+        assert_eq!(results.handle(), file);
+        let OpResult::Read(Ok(ok)) = results.all()[2] else { panic!("{:?}", results.status()) };
+        assert_eq!((ok.data, ok.eof), (&b"text"[..], true));
+        assert_eq!(world.counters.read_waited.load(Relaxed), waited + 1);
+    }
 }
 
 #[test]
