@@ -18,7 +18,7 @@ path = "/scratch/share"
 nfs_squash = "none"
 END
 pid=
-start() { ./longshore serve --config /tmp/l.toml >>"$RESULTS/server.log" 2>&1 & pid=$!; wait_port 2049 127.0.0.1 || { cat "$RESULTS/server.log"; lab_end; }; }
+start() { ./longshore serve --config /tmp/l.toml >>"$RESULTS/server.log" 2>&1 6>&- 7>&- & pid=$!; wait_port 2049 127.0.0.1 || { cat "$RESULTS/server.log"; lab_end; }; }
 again() { kill -9 $pid; wait $pid 2>/dev/null; start; }
 
 # held VERS OTHER: what one client holds over a restart, another one does not get.
