@@ -4,7 +4,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use parking_lot::Mutex;
 
@@ -13,6 +16,9 @@ use crate::store::{Store, StoreChange};
 
 /// Whoever has reclaimed something so lately may not be done.
 const STILL_AT_IT_MS: u64 = 2_000;
+
+/// How long a client that holds nothing any more is remembered.
+const IDLE_MS: u64 = 10_000;
 
 type Name = (Family, Box<[u8]>);
 
@@ -113,11 +119,11 @@ impl Grace {
 
     /// Brings it to the store that a client holds something, before the client hears that it does. May wait.
     pub fn keep(&self, client: &Client) {
-        if self.store.is_none() || client.kept.load(Relaxed) {
+        if self.store.is_none() || client.kept.load(SeqCst) {
             return;
         }
         let mut inner = self.inner.lock();
-        if client.kept.swap(true, Relaxed) {
+        if client.kept.swap(true, SeqCst) {
             return;
         }
         let name = name_of(client);
@@ -133,22 +139,25 @@ impl Grace {
 
     /// Whether [`Grace::keep`] has something to do.
     pub fn must_keep(&self, client: &Client) -> bool {
-        self.store.is_some() && !client.kept.load(Relaxed)
+        self.store.is_some() && !client.kept.load(SeqCst)
     }
 
-    /// Forgets those of `clients` that hold nothing any more. May wait.
+    /// Forgets those of `clients` that have held nothing for a while: one that opens a file now and then is not written
+    /// down each time. May wait.
     pub fn tidy(&self, clients: &[Arc<Client>], now_ms: u64) {
         if self.store.is_none() || self.is_on(now_ms) {
             return;
         }
         let mut inner = self.inner.lock();
         let mut gone = Vec::new();
-        for client in clients.iter().filter(|client| client.kept.load(Relaxed)) {
-            // Whoever begins to hold something counts it first and looks at `kept` then.
-            if client.holds_any() {
+        for client in clients.iter().filter(|client| client.kept.load(SeqCst)) {
+            // Whoever begins to hold something counts it first and looks at `kept` then; here it is the other way round, so
+            // that one of the two sees the other.
+            client.kept.store(false, SeqCst);
+            if !client.has_been_idle(now_ms, IDLE_MS) {
+                client.kept.store(true, SeqCst);
                 continue;
             }
-            client.kept.store(false, Relaxed);
             gone.extend(inner.records.remove(&name_of(client)).map(|id| StoreChange::Remove { id }));
         }
         self.apply(&gone);
@@ -158,7 +167,7 @@ impl Grace {
     pub fn lost(&self, client: &Client) {
         let mut inner = self.inner.lock();
         inner.owed.remove(&name_of(client));
-        if !client.kept.swap(false, Relaxed) {
+        if !client.kept.swap(false, SeqCst) {
             return;
         }
         let gone = inner.records.remove(&name_of(client)).map(|id| StoreChange::Remove { id });
@@ -243,10 +252,14 @@ pub(crate) mod tests {
         one.holdings.lock().admit_state(NfsStat4::RESOURCE).unwrap();
         grace.keep(&one);
         grace.keep(&other);
-        grace.tidy(&[Arc::clone(&one), other], 6);
+        let both = [Arc::clone(&one), other];
+        grace.tidy(&both, 6);
+        assert_eq!(store.0.lock().len(), 2, "not so fast");
+        grace.tidy(&both, 6 + IDLE_MS);
         assert_eq!(store.0.lock().len(), 1, "one of them holds nothing");
         one.holdings.lock().forget_state();
-        grace.tidy(&[one], 6);
+        grace.tidy(&both, 7 + IDLE_MS);
+        grace.tidy(&both, 7 + 2 * IDLE_MS);
         assert!(!Grace::new(Some(store as _), 5, 90).is_on(5));
     }
 
