@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
+use rustix::net::sockopt::set_tcp_quickack;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
@@ -202,6 +203,11 @@ impl Driver {
             taken = self.look_again(&mut batch);
         }
         self.gather.took(self.stream.as_fd(), &batch);
+        if batch.frames == 0 && self.intake.is_mid_frame() {
+            // A peer that batches its small segments (Nagle) holds back the rest until what is here is acknowledged, and
+            // without this that may be 40 ms later. Where it cannot be asked for, it takes those.
+            let _ = set_tcp_quickack(&self.stream, true);
+        }
         taken
     }
 

@@ -47,6 +47,29 @@ fn a_frame_may_come_byte_by_byte() {
     assert_eq!(peer.receive(), b"e-two");
 }
 
+/// A peer that sends a request in two pieces and leaves Nagle's algorithm on waits for our acknowledgement in between.
+#[test]
+fn a_request_in_pieces_waits_for_no_delayed_acknowledgement() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    let request = framed(&numbered(1, 3000));
+    let (head, rest) = request.split_at(100);
+    let mut times = [true, false].map(|nodelay| {
+        peer.0.set_nodelay(nodelay).unwrap();
+        let began = Instant::now();
+        for _ in 0..50 {
+            peer.0.write_all(head).unwrap();
+            peer.0.write_all(&rest[..1000]).unwrap();
+            peer.0.write_all(&rest[1000..]).unwrap();
+            peer.receive();
+        }
+        began.elapsed()
+    });
+    times[0] = times[0].max(Duration::from_millis(20));
+    // Each of 50 would wait for 40 ms.
+    assert!(times[1] < times[0] * 20, "{times:?}");
+}
+
 #[test]
 fn sixteen_requests_in_one_segment_cost_one_send() {
     let world = World::start(Limits::default());

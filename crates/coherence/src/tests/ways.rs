@@ -4,6 +4,8 @@
 use super::*;
 use crate::{Caching, GivesWay, GrantRequest, HolderKey, Identity, LockError, LockRange, Owner};
 
+const RECALL_MS: u64 = 90_000;
+
 /// Holds claims until somebody minds them.
 #[derive(Default)]
 struct Silent {
@@ -27,7 +29,7 @@ impl GivesWay for Silent {
 fn served() -> (Table, Arc<Kept>, Arc<Kept>, Arc<Silent>) {
     let (table, own) = table();
     let (delegations, silent): (Arc<Kept>, Arc<Silent>) = Default::default();
-    table.serve_delegations(Arc::clone(&delegations) as _, Arc::clone(&silent) as _);
+    table.serve_delegations(Arc::clone(&delegations) as _, Arc::clone(&silent) as _, RECALL_MS);
     (table, own, delegations, silent)
 }
 
@@ -75,8 +77,8 @@ fn delegations_have_their_own_sink_and_patience() {
     waits(table.open(NOW, &request(W, ALL)));
     assert!(own.take().is_empty());
     let limits = Limits::default();
-    let deadline = NOW.after_ms(limits.recall_deadline_ms);
-    assert!(limits.recall_deadline_ms > limits.break_deadline_ms);
+    let deadline = NOW.after_ms(RECALL_MS);
+    assert!(RECALL_MS > limits.break_deadline_ms);
     let told = delegations.take();
     assert!(
         matches!(told[..], [Effect::Break { holder: HolderKey::Client(9), deadline: Some(at), .. }] if at == deadline)

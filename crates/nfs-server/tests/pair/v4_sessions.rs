@@ -8,8 +8,8 @@ use coherence::{AccessKinds, Instant, OpenRequest, Outcome, ShareKinds};
 use nfs_wire::nfs4::{
     Attr, Attrs, Bitmap, CbCompound, CbOp, CbOpNum, CbSequenceOk, CloseArgs, CompoundReply, CreateArgs,
     CreateSessionArgs, CreateSessionFlags, CreateType, DelegationType, ExchangeIdArgs, ExchangeIdFlags, Fattr,
-    NfsStat4, Op, OpResult, OpenArgs, OpenClaim, OpenDelegation, OpenHow, ReadArgs, SequenceArgs, SequenceStatus,
-    ShareAccess, ShareDeny, StateOwner, StateProtectArgs, Stateid,
+    LockArgs, LockType, Locker, NfsStat4, Op, OpResult, OpenArgs, OpenClaim, OpenDelegation, OpenHow, OpenToLockOwner,
+    ReadArgs, SequenceArgs, SequenceStatus, ShareAccess, ShareDeny, StateOwner, StateProtectArgs, Stateid,
 };
 use nfs_wire::rpc::{Call, put_success};
 use nfs_wire::xdr::{Bounded, List, Reader, Xdr};
@@ -262,6 +262,42 @@ fn clients_that_come_and_do_nothing_make_room_in_the_end() {
 }
 
 #[test]
+fn lock_owners_that_hold_nothing_are_forgotten() {
+    let world = World::new();
+    let mut modern = Modern::new(&world, b"one");
+    let root = modern.root.clone();
+    let (close, owner) = (CloseArgs { seqid: 0, stateid: Stateid::CURRENT }, Bounded(&b"o"[..]));
+    for number in 0..17_000u32 {
+        let name = number.to_be_bytes();
+        let open = OpenArgs {
+            seqid: 0,
+            access: ShareAccess::BOTH,
+            deny: NONE,
+            owner: StateOwner { client_id: 0, owner },
+            how: OpenHow::Unchecked(NO_ATTRS),
+            claim: OpenClaim::Null(b"file"),
+        };
+        let new = OpenToLockOwner {
+            open_seqid: 0,
+            open_stateid: Stateid::CURRENT,
+            lock_seqid: 0,
+            owner: StateOwner { client_id: 0, owner: Bounded(&name) },
+        };
+        let lock = LockArgs {
+            lock_type: LockType::Write,
+            reclaim: false,
+            offset_bytes: 0,
+            len_bytes: 1,
+            locker: Locker::New(new),
+        };
+        // The lock's stateid is the current one then; the open's is saved.
+        let ops =
+            [Op::Putfh(Bounded(&root)), Op::Open(open), Op::Savefh, Op::Lock(lock), Op::Restorefh, Op::Close(close)];
+        assert_eq!(modern.within(&ops).status(), NfsStat4::OK, "owner {number}");
+    }
+}
+
+#[test]
 fn the_current_stateid_is_what_the_compound_made() {
     let world = World::new();
     let mut modern = Modern::new(&world, b"one");
@@ -452,6 +488,8 @@ fn there_is_no_grace_when_nobody_held_anything() {
     }
     assert_eq!(world.store.0.lock().unwrap().len(), 1);
     one.within(&[Op::Putfh(Bounded(&file)), Op::Close(CloseArgs { seqid: 0, stateid })]);
+    world.server.sweep();
+    world.clock.advance(Duration::from_secs(11));
     world.server.sweep();
     assert_eq!(world.store.0.lock().unwrap().len(), 0);
     world.start_anew();

@@ -18,7 +18,7 @@ use super::open::OpenOwner;
 /// Opens, locks and delegations of one client.
 const MOST_STATES: usize = 1 << 17;
 /// Open owners and lock owners of one client.
-const MOST_OWNERS: usize = 1 << 16;
+const MOST_OWNERS: usize = 1 << 14;
 
 /// As whom a client came: the user its credential names. With AUTH_SYS that is all there is.
 pub(crate) type Principal = Option<u32>;
@@ -63,6 +63,8 @@ pub(crate) struct Client {
     pub reclaimed: AtomicBool,
     /// The store knows that it holds something.
     pub kept: AtomicBool,
+    /// Since when it was seen to hold nothing; 0 when it held something.
+    idle_since_ms: AtomicU64,
     /// Delegations were taken from it that it has not been told of.
     pub revoked: AtomicU32,
     pub holdings: Mutex<Holdings>,
@@ -119,6 +121,7 @@ impl Client {
             reclaiming: AtomicBool::new(false),
             reclaimed: AtomicBool::new(false),
             kept: AtomicBool::new(false),
+            idle_since_ms: AtomicU64::new(0),
             revoked: AtomicU32::new(0),
             holdings: Mutex::default(),
             creating: Mutex::default(),
@@ -158,6 +161,18 @@ impl Client {
     /// Whether it holds any state.
     pub fn holds_any(&self) -> bool {
         self.holdings.lock().states > 0
+    }
+
+    /// Whether it was seen to hold nothing for so long; to be asked every now and then.
+    pub fn has_been_idle(&self, now_ms: u64, for_ms: u64) -> bool {
+        if self.holds_any() {
+            self.idle_since_ms.store(0, Relaxed);
+            return false;
+        }
+        // 0 is not a time here.
+        let now_ms = now_ms.max(1);
+        let first = self.idle_since_ms.compare_exchange(0, now_ms, Relaxed, Relaxed);
+        first.is_err_and(|since_ms| now_ms.saturating_sub(since_ms) >= for_ms)
     }
 
     /// Whether its name cannot be given to somebody else.

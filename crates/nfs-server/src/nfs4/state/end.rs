@@ -94,6 +94,7 @@ impl State {
         self.held.remove(locks.key);
         self.table.release_posix(locks.file, locks.owner.number);
         locks.owner.client.holdings.lock().forget_state();
+        self.forget_unused(&locks.owner);
     }
 
     /// Ends a lock owner that holds nothing any more.
@@ -105,18 +106,21 @@ impl State {
             }
             self.release(&locks);
         }
-        owner.client.holdings.lock().lock_owners.remove(&owner.name);
-        self.lock_owners.lock().remove(&owner.number.0);
+        self.forget_unused(owner);
     }
 
-    /// The same, if nobody else is about to lock something as that owner.
+    /// Forgets a lock owner that holds nothing: 4.1 clients never say that they need one no longer, and a 4.0 client may
+    /// begin with it as it likes.
     pub fn forget_unused(&self, owner: &Arc<LockOwner>) {
         let mut holdings = owner.client.holdings.lock();
-        // The caller's and the one that is about to go: nobody finds it without the lock that is held.
-        if Arc::strong_count(owner) == 2 && owner.locks.lock().is_empty() {
-            holdings.lock_owners.remove(&owner.name);
-            self.lock_owners.lock().remove(&owner.number.0);
+        let locks = owner.locks.lock();
+        if !locks.is_empty() || owner.gone.swap(true, Relaxed) {
+            return;
         }
+        if holdings.lock_owners.get(&owner.name).is_some_and(|known| Arc::ptr_eq(known, owner)) {
+            holdings.lock_owners.remove(&owner.name);
+        }
+        self.lock_owners.lock().remove(&owner.number.0);
     }
 
     /// A delegation is given back, or given up by a client that knows it was taken.

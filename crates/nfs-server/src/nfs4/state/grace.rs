@@ -1,15 +1,24 @@
 //! Which clients held something when the server stopped, and the time in which only they are served (RFC 7530 9.6.3,
 //! RFC 8881 8.4.2): it begins with a start that finds any in the store, and ends when the last of them has reclaimed, or
-//! a lease later. Without a store nobody is known, and nothing can be reclaimed.
+//! a lease later, or two where somebody is still reclaiming then. Without a store nobody is known, and nothing can be reclaimed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use parking_lot::Mutex;
 
 use super::client::{Client, Family};
 use crate::store::{Store, StoreChange};
+
+/// Whoever has reclaimed something so lately may not be done.
+const STILL_AT_IT_MS: u64 = 2_000;
+
+/// How long a client that holds nothing any more is remembered.
+const IDLE_MS: u64 = 10_000;
 
 type Name = (Family, Box<[u8]>);
 
@@ -17,8 +26,12 @@ type Name = (Family, Box<[u8]>);
 pub(crate) struct Grace {
     store: Option<Arc<dyn Store>>,
     inner: Mutex<Inner>,
-    /// When the time ends at the latest; 0 outside of it.
+    /// When the time ends; 0 outside of it.
     until_ms: AtomicU64,
+    /// When it ends though somebody is still reclaiming.
+    last_ms: u64,
+    /// Until when whoever reclaimed last may still be at it.
+    at_it_until_ms: AtomicU64,
     broken: AtomicBool,
 }
 
@@ -48,7 +61,14 @@ impl Grace {
             }
         }
         let until_ms = if inner.owed.is_empty() { 0 } else { now_ms.saturating_add(lease_ms).max(1) };
-        Self { store, inner: Mutex::new(inner), until_ms: AtomicU64::new(until_ms), broken: AtomicBool::new(broken) }
+        Self {
+            store,
+            inner: Mutex::new(inner),
+            until_ms: AtomicU64::new(until_ms),
+            last_ms: until_ms.saturating_add(lease_ms),
+            at_it_until_ms: AtomicU64::new(0),
+            broken: AtomicBool::new(broken),
+        }
     }
 
     /// Whether only reclaims are served now. One load outside of that time.
@@ -56,6 +76,8 @@ impl Grace {
         match self.until_ms.load(Relaxed) {
             0 => false,
             until if now_ms < until => true,
+            // Who is in the middle of it is not cut off.
+            _ if now_ms < self.last_ms.min(self.at_it_until_ms.load(Relaxed)) => true,
             _ => {
                 self.end();
                 false
@@ -66,6 +88,11 @@ impl Grace {
     /// Whether a client that has come may reclaim: it is one that held something.
     pub fn may_reclaim(&self, client: &Client, now_ms: u64) -> bool {
         self.is_on(now_ms) && self.inner.lock().owed.contains_key(&name_of(client))
+    }
+
+    /// Somebody reclaims something.
+    pub fn reclaims(&self, now_ms: u64) {
+        self.at_it_until_ms.store(now_ms.saturating_add(STILL_AT_IT_MS), Relaxed);
     }
 
     /// A client has reclaimed all it will.
@@ -92,11 +119,11 @@ impl Grace {
 
     /// Brings it to the store that a client holds something, before the client hears that it does. May wait.
     pub fn keep(&self, client: &Client) {
-        if self.store.is_none() || client.kept.load(Relaxed) {
+        if self.store.is_none() || client.kept.load(SeqCst) {
             return;
         }
         let mut inner = self.inner.lock();
-        if client.kept.swap(true, Relaxed) {
+        if client.kept.swap(true, SeqCst) {
             return;
         }
         let name = name_of(client);
@@ -112,22 +139,25 @@ impl Grace {
 
     /// Whether [`Grace::keep`] has something to do.
     pub fn must_keep(&self, client: &Client) -> bool {
-        self.store.is_some() && !client.kept.load(Relaxed)
+        self.store.is_some() && !client.kept.load(SeqCst)
     }
 
-    /// Forgets those of `clients` that hold nothing any more. May wait.
+    /// Forgets those of `clients` that have held nothing for a while: one that opens a file now and then is not written
+    /// down each time. May wait.
     pub fn tidy(&self, clients: &[Arc<Client>], now_ms: u64) {
         if self.store.is_none() || self.is_on(now_ms) {
             return;
         }
         let mut inner = self.inner.lock();
         let mut gone = Vec::new();
-        for client in clients.iter().filter(|client| client.kept.load(Relaxed)) {
-            // Whoever begins to hold something counts it first and looks at `kept` then.
-            if client.holds_any() {
+        for client in clients.iter().filter(|client| client.kept.load(SeqCst)) {
+            // Whoever begins to hold something counts it first and looks at `kept` then; here it is the other way round, so
+            // that one of the two sees the other.
+            client.kept.store(false, SeqCst);
+            if !client.has_been_idle(now_ms, IDLE_MS) {
+                client.kept.store(true, SeqCst);
                 continue;
             }
-            client.kept.store(false, Relaxed);
             gone.extend(inner.records.remove(&name_of(client)).map(|id| StoreChange::Remove { id }));
         }
         self.apply(&gone);
@@ -137,7 +167,7 @@ impl Grace {
     pub fn lost(&self, client: &Client) {
         let mut inner = self.inner.lock();
         inner.owed.remove(&name_of(client));
-        if !client.kept.swap(false, Relaxed) {
+        if !client.kept.swap(false, SeqCst) {
             return;
         }
         let gone = inner.records.remove(&name_of(client)).map(|id| StoreChange::Remove { id });
@@ -222,10 +252,14 @@ pub(crate) mod tests {
         one.holdings.lock().admit_state(NfsStat4::RESOURCE).unwrap();
         grace.keep(&one);
         grace.keep(&other);
-        grace.tidy(&[Arc::clone(&one), other], 6);
+        let both = [Arc::clone(&one), other];
+        grace.tidy(&both, 6);
+        assert_eq!(store.0.lock().len(), 2, "not so fast");
+        grace.tidy(&both, 6 + IDLE_MS);
         assert_eq!(store.0.lock().len(), 1, "one of them holds nothing");
         one.holdings.lock().forget_state();
-        grace.tidy(&[one], 6);
+        grace.tidy(&both, 7 + IDLE_MS);
+        grace.tidy(&both, 7 + 2 * IDLE_MS);
         assert!(!Grace::new(Some(store as _), 5, 90).is_on(5));
     }
 
@@ -248,6 +282,21 @@ pub(crate) mod tests {
         grace.reclaimed(&one);
         assert!(grace.is_on(89) && !grace.is_on(90));
         assert_eq!(store.0.lock().len(), 1, "the one that did not come back is forgotten");
+    }
+
+    #[test]
+    fn who_is_still_reclaiming_is_not_cut_off_but_not_waited_for_for_ever() {
+        let store = Arc::new(Map::default());
+        Grace::new(Some(Arc::clone(&store) as _), 0, 9_000).keep(&client(b"one"));
+        let grace = Grace::new(Some(store as _), 0, 9_000);
+        grace.reclaims(8_500);
+        assert!(grace.is_on(9_000) && grace.is_on(10_499));
+        for now_ms in (10_000..17_000).step_by(500) {
+            grace.reclaims(now_ms);
+            assert!(grace.is_on(now_ms));
+        }
+        grace.reclaims(17_999);
+        assert!(grace.is_on(17_999) && !grace.is_on(18_000));
     }
 
     #[test]

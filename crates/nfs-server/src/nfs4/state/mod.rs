@@ -87,7 +87,7 @@ impl State {
             last_session: AtomicU32::new(0),
         });
         let sink = Arc::new(Sink::new(&state));
-        table.serve_delegations(Arc::clone(&sink) as _, sink as _);
+        table.serve_delegations(Arc::clone(&sink) as _, sink as _, lease_ms);
         state
     }
 
