@@ -167,9 +167,41 @@ impl ValidateNegotiate {
         out.put_u16(self.dialects.first().copied().unwrap_or(0));
     }
 
+    /// Decodes the output of a response.
+    pub fn decode_response(output: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(output);
+        Ok(Self {
+            capabilities: r.u32()?,
+            guid: r.array()?,
+            security_mode: SecurityMode::from_bits_truncate(r.u16()?),
+            dialects: vec![r.u16()?],
+        })
+    }
+
     fn put_head(&self, out: &mut (impl Put + ?Sized)) {
         out.put_u32(self.capabilities);
         out.put_bytes(&self.guid);
         out.put_u16(self.security_mode.bits());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_negotiated_is_told_and_understood() {
+        let told = ValidateNegotiate {
+            capabilities: 0x44,
+            guid: [9; 16],
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            dialects: vec![0x0302],
+        };
+        let mut output = Vec::new();
+        told.put_response(&mut output);
+        assert_eq!(ValidateNegotiate::decode_response(&output), Ok(told));
+        for short in 0..output.len() {
+            assert_eq!(ValidateNegotiate::decode_response(&output[..short]), Err(Malformed::Truncated));
+        }
     }
 }

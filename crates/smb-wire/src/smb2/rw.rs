@@ -1,5 +1,7 @@
 //! READ, WRITE and FLUSH (MS-SMB2 2.2.17 to 2.2.22).
 
+use std::ops::Range;
+
 use super::{FileHandle, HEADER_BYTES, Malformed, body, slice_at};
 use crate::codec::Put;
 
@@ -64,11 +66,17 @@ pub struct ReadResponse<'a> {
 impl<'a> ReadResponse<'a> {
     /// Decodes a response.
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
+        Ok(Self { data: message.get(Self::data_range(message)?).unwrap_or_default() })
+    }
+
+    /// Where in a response its data lie, for who keeps the whole message. The range is inside of `message`.
+    pub fn data_range(message: &[u8]) -> Result<Range<usize>, Malformed> {
         let mut r = body(message, 17)?;
         let offset = usize::from(r.u8()?);
         r.skip(1)?;
         let len = r.u32()? as usize;
-        Ok(Self { data: slice_at(message, offset, len)? })
+        slice_at(message, offset, len)?;
+        Ok(if len == 0 { 0..0 } else { offset..offset + len })
     }
 }
 

@@ -1,0 +1,45 @@
+//! A client library for SMB 2.0.2 to 3.1.1, asynchronous and pipelined. Programs that link it and the commands of the
+//! binary call it; it prints nothing, reads no configuration, and trusts no length a server sends.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), client::Error> {
+//! use client::{Client, Credentials, Url};
+//!
+//! let url: Url = "smb://anna@server/docs/letters".parse()?;
+//! let client = Client::connect(&url, Credentials::password("anna", "secret")).await?;
+//! for entry in client.list(url.path()).await? {
+//!     println!("{} {}", entry.name.display(), entry.stat.len_bytes);
+//! }
+//! let mut stream = client.open("letters/one.txt").await?.read_stream(0..u64::MAX);
+//! while let Some(chunk) = stream.next().await? {
+//!     println!("{} bytes", chunk.len());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `smb::Connection` is the protocol as a machine: bytes in, requests and results out, the time passed in. A task of the
+//! runtime (`smb::driver`) moves its bytes. [`Client`] and [`File`] turn operations into requests.
+#![forbid(unsafe_code)]
+
+mod client;
+mod error;
+mod file;
+mod list;
+mod path;
+pub mod smb;
+mod stat;
+mod stream;
+mod url;
+
+pub use client::{Client, Options};
+pub use error::{Error, ErrorKind};
+pub use file::{File, OpenHow};
+pub use list::{Entry, Listing};
+pub use smb::{Credentials, Failure, Protection};
+pub use smb_wire::NtStatus;
+pub use smb_wire::crypto::{Cipher, SigningAlgorithm};
+pub use smb_wire::smb2::Dialect;
+pub use stat::{Stat, Times};
+pub use stream::{Chunk, ReadStream, WriteStream};
+pub use url::Url;

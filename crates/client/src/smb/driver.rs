@@ -1,0 +1,413 @@
+//! Joins a [`Connection`] to a socket: one task of the runtime for each connection, and [`Handle`]s by which others give
+//! it requests. All requests that are ready leave in one write; an answer is received into the buffer its caller gets.
+//! What a request means is not known here, but for one thing: an open whose caller is gone is closed.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use bytes::BufMut;
+use smb_wire::NtStatus;
+use smb_wire::smb2::{CloseRequest, Command, CreateResponse, ValidateNegotiate};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, Sleep};
+
+use super::request::PREFIX_BYTES;
+use super::{Config, Connection, Failure, Limits, Negotiated, Request, Response, Token};
+
+/// What one receive takes at most, where no large answer is under way.
+const INBOX_BYTES: usize = 64 << 10;
+/// Frames in one write.
+const MOST_SLICES: usize = 64;
+/// So many bytes of a large answer are progress; fewer would let a server drip for ever.
+const PROGRESS_BYTES: usize = 64 << 10;
+
+type Answer = Result<Response, Failure>;
+
+struct Call {
+    request: Request,
+    reply: oneshot::Sender<Answer>,
+}
+
+/// What all handles of a connection know.
+#[derive(Debug)]
+struct Shared {
+    negotiated: Negotiated,
+    validation: Option<(ValidateNegotiate, ValidateNegotiate)>,
+    limits: Arc<LimitCells>,
+}
+
+#[derive(Debug, Default)]
+struct LimitCells {
+    read: AtomicU32,
+    write: AtomicU32,
+    transact: AtomicU32,
+    window: AtomicU64,
+}
+
+impl LimitCells {
+    fn set(&self, limits: Limits) {
+        self.read.store(limits.read_bytes, Relaxed);
+        self.write.store(limits.write_bytes, Relaxed);
+        self.transact.store(limits.transact_bytes, Relaxed);
+        self.window.store(limits.window, Relaxed);
+    }
+}
+
+/// Gives a connection requests. The connection ends when the last handle is gone.
+#[derive(Debug, Clone)]
+pub(crate) struct Handle {
+    calls: mpsc::UnboundedSender<Call>,
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// What was agreed on.
+    pub fn negotiated(&self) -> &Negotiated {
+        &self.shared.negotiated
+    }
+
+    /// See [`Connection::validation`].
+    pub fn validation(&self) -> Option<&(ValidateNegotiate, ValidateNegotiate)> {
+        self.shared.validation.as_ref()
+    }
+
+    /// How much one request may move now.
+    pub fn limits(&self) -> Limits {
+        let cells = &self.shared.limits;
+        Limits {
+            read_bytes: cells.read.load(Relaxed),
+            write_bytes: cells.write.load(Relaxed),
+            transact_bytes: cells.transact.load(Relaxed),
+            window: cells.window.load(Relaxed),
+        }
+    }
+
+    /// Sends a request at once; the answer comes by the receiver. Dropping that gives the answer up, not the request.
+    pub fn send(&self, request: Request) -> Pending {
+        let (reply, pending) = oneshot::channel();
+        // A connection that is over answers by dropping the sender.
+        let _ = self.calls.send(Call { request, reply });
+        Pending(pending)
+    }
+
+    /// Sends a request and waits for the answer, whatever its status.
+    pub async fn call(&self, request: Request) -> Answer {
+        self.send(request).answer().await
+    }
+}
+
+/// An answer that is to come.
+#[derive(Debug)]
+pub(crate) struct Pending(oneshot::Receiver<Answer>);
+
+impl Pending {
+    /// Waits for it. Nothing is lost when this is given up before it is done; afterwards there is nothing more.
+    pub async fn answer(&mut self) -> Answer {
+        (&mut self.0).await.unwrap_or(Err(Failure::Ended))
+    }
+}
+
+/// Logs in over the two halves of a stream, and drives them from a task from then on.
+pub(crate) async fn start<R, W>(reader: R, writer: W, config: Config) -> Result<Handle, Failure>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let started = Instant::now();
+    let (calls, inbox) = mpsc::unbounded_channel();
+    let (ready, is_ready) = oneshot::channel();
+    let limits = Arc::<LimitCells>::default();
+    let driver = Driver {
+        machine: Connection::new(config, Duration::ZERO),
+        reader,
+        intake: Intake { small: Vec::with_capacity(INBOX_BYTES), large: None, unreported: 0 },
+        outlet: Outlet { writer, frames: VecDeque::new(), sent: 0 },
+        calls: inbox,
+        waiting: HashMap::new(),
+        ready: Some(ready),
+        limits: Arc::clone(&limits),
+        started,
+        handles_gone: false,
+    };
+    tokio::spawn(driver.run());
+    let (negotiated, validation) = is_ready.await.unwrap_or(Err(Failure::Ended))?;
+    Ok(Handle { calls, shared: Arc::new(Shared { negotiated, validation, limits }) })
+}
+
+type Ready = Result<(Negotiated, Option<(ValidateNegotiate, ValidateNegotiate)>), Failure>;
+
+struct Driver<R, W> {
+    machine: Connection,
+    reader: R,
+    intake: Intake,
+    outlet: Outlet<W>,
+    calls: mpsc::UnboundedReceiver<Call>,
+    waiting: HashMap<Token, Waiting>,
+    /// Told once, when somebody is logged in or will never be.
+    ready: Option<oneshot::Sender<Ready>>,
+    limits: Arc<LimitCells>,
+    started: Instant,
+    handles_gone: bool,
+}
+
+struct Waiting {
+    reply: oneshot::Sender<Answer>,
+    /// What an open was asked for with: command, tree connect, whether sealed.
+    open: Option<(u32, bool)>,
+}
+
+enum Happened {
+    Called(Option<Call>),
+    Received(std::io::Result<usize>),
+    Sent(std::io::Result<usize>),
+    TimePassed,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
+    async fn run(mut self) {
+        let mut timer = Box::pin(tokio::time::sleep(Duration::ZERO));
+        loop {
+            self.deliver();
+            self.outlet.fill(&mut self.machine);
+            self.limits.set(self.machine.limits());
+            if self.is_over() {
+                break;
+            }
+            match self.wait(&mut timer).await {
+                Happened::Called(call) => self.take_calls(call),
+                Happened::Received(result) => self.received(result),
+                Happened::Sent(result) => self.sent(result),
+                Happened::TimePassed => {
+                    let now = self.now();
+                    self.machine.tick(now);
+                }
+            }
+        }
+        self.finish().await;
+    }
+
+    async fn wait(&mut self, timer: &mut Pin<Box<Sleep>>) -> Happened {
+        let deadline = self.machine.deadline().map(|at| self.started + at);
+        // The deadline moves with every answer; the timer is left to ring early instead of being moved along.
+        if let Some(at) = deadline
+            && (timer.is_elapsed() || timer.deadline() > at)
+        {
+            timer.as_mut().reset(at);
+        }
+        tokio::select! {
+            call = self.calls.recv(), if !self.handles_gone => Happened::Called(call),
+            result = self.intake.receive(&mut self.reader) => Happened::Received(result),
+            result = self.outlet.send(), if !self.outlet.frames.is_empty() => Happened::Sent(result),
+            () = timer.as_mut(), if deadline.is_some() => Happened::TimePassed,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// With no handle left nobody can ask for anything; what is under way, such as a CLOSE, is still seen through.
+    fn is_over(&self) -> bool {
+        let idle = !self.machine.is_busy() && self.outlet.frames.is_empty();
+        self.machine.failure().is_some() || (self.handles_gone && self.machine.ready().is_some() && idle)
+    }
+
+    fn take_calls(&mut self, call: Option<Call>) {
+        let Some(call) = call else {
+            self.handles_gone = true;
+            return;
+        };
+        self.submit(call);
+        while let Ok(call) = self.calls.try_recv() {
+            self.submit(call);
+        }
+    }
+
+    fn submit(&mut self, Call { request, reply }: Call) {
+        let open = (request.command == Command::Create).then_some((request.tree_id, request.seal));
+        let token = self.machine.submit(request, self.now());
+        self.waiting.insert(token, Waiting { reply, open });
+    }
+
+    fn received(&mut self, result: std::io::Result<usize>) {
+        match result {
+            Ok(0) => self.machine.fail(Failure::Closed),
+            Ok(count) => {
+                let now = self.now();
+                if let Err(failure) = self.intake.take_frames(count, &mut self.machine, now) {
+                    self.machine.fail(failure);
+                }
+            }
+            Err(error) => self.machine.fail(network(&error)),
+        }
+    }
+
+    fn sent(&mut self, result: std::io::Result<usize>) {
+        match result {
+            Ok(0) => self.machine.fail(Failure::Closed),
+            Ok(count) => {
+                self.outlet.advance(count);
+                let now = self.now();
+                self.machine.progress(now);
+            }
+            Err(error) => self.machine.fail(network(&error)),
+        }
+    }
+
+    /// Gives the answers to those who wait for them.
+    fn deliver(&mut self) {
+        self.tell_ready();
+        while let Some((token, answer)) = self.machine.next_done() {
+            let Some(waiting) = self.waiting.remove(&token) else { continue };
+            if let Err(Ok(response)) = waiting.reply.send(answer)
+                && let Some((tree_id, seal)) = waiting.open
+            {
+                self.close_orphan(&response, tree_id, seal);
+            }
+        }
+    }
+
+    /// The caller of an open is gone: nobody else would close it.
+    fn close_orphan(&mut self, response: &Response, tree_id: u32, seal: bool) {
+        if response.status() != NtStatus::SUCCESS {
+            return;
+        }
+        let Ok(created) = CreateResponse::decode(response.message()) else { return };
+        let close = CloseRequest { post_query: false, handle: created.handle };
+        let request = Request::new(Command::Close, tree_id, 0, |out| close.put(out)).sealed(seal);
+        self.machine.submit(request, self.now());
+    }
+
+    fn tell_ready(&mut self) {
+        if self.ready.is_none() {
+            return;
+        }
+        let outcome = match (self.machine.ready(), self.machine.failure()) {
+            (Some(negotiated), _) => Ok((negotiated.clone(), self.machine.validation())),
+            (None, Some(failure)) => Err(failure.clone()),
+            (None, None) => return,
+        };
+        self.limits.set(self.machine.limits());
+        if let Some(ready) = self.ready.take() {
+            // Whoever wanted to log in may have given up meanwhile; the handles are gone with them.
+            let _ = ready.send(outcome);
+        }
+    }
+
+    /// The connection is over: whoever still asks is told why.
+    async fn finish(mut self) {
+        self.calls.close();
+        let why = self.machine.failure().cloned().unwrap_or(Failure::Ended);
+        while let Ok(Call { reply, .. }) = self.calls.try_recv() {
+            let _ = reply.send(Err(why.clone()));
+        }
+        // Nobody is left who would want to know that this did not work.
+        let _ = self.outlet.writer.shutdown().await;
+    }
+}
+
+fn network(error: &std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe => Failure::Closed,
+        _ => Failure::Network(error.to_string()),
+    }
+}
+
+/// What was received and is not a frame yet.
+struct Intake {
+    small: Vec<u8>,
+    /// A frame that does not fit, and how long it will be.
+    large: Option<(Vec<u8>, usize)>,
+    /// Bytes received since progress was last told.
+    unreported: usize,
+}
+
+impl Intake {
+    /// Receives once. Nothing is lost when this is given up before it is done.
+    async fn receive<R: AsyncRead + Unpin>(&mut self, reader: &mut R) -> std::io::Result<usize> {
+        match &mut self.large {
+            Some((frame, len)) => {
+                let missing = len.saturating_sub(frame.len());
+                reader.read_buf(&mut frame.limit(missing)).await
+            }
+            None => {
+                let room = INBOX_BYTES.saturating_sub(self.small.len());
+                reader.read_buf(&mut (&mut self.small).limit(room)).await
+            }
+        }
+    }
+
+    /// Gives the machine every frame that is whole.
+    fn take_frames(&mut self, received: usize, machine: &mut Connection, now: Duration) -> Result<(), Failure> {
+        self.unreported += received;
+        if self.unreported >= PROGRESS_BYTES {
+            self.unreported = 0;
+            machine.progress(now);
+        }
+        if let Some((frame, _)) = self.large.take_if(|(frame, len)| frame.len() >= *len) {
+            machine.receive(frame, now);
+        }
+        let mut at = 0;
+        while let Some((prefix, rest)) = self.small.get(at..).and_then(|rest| rest.split_first_chunk()) {
+            let len = machine.framing(*prefix)?;
+            if let Some(frame) = rest.get(..len) {
+                machine.receive(frame.to_vec(), now);
+                at += PREFIX_BYTES + len;
+                continue;
+            }
+            if PREFIX_BYTES + len > INBOX_BYTES {
+                let mut frame = Vec::with_capacity(len);
+                frame.extend_from_slice(rest);
+                self.large = Some((frame, len));
+                at = self.small.len();
+            }
+            break;
+        }
+        self.small.drain(..at);
+        Ok(())
+    }
+}
+
+/// What is to be sent.
+struct Outlet<W> {
+    writer: W,
+    frames: VecDeque<super::Outgoing>,
+    /// Bytes of the first frame that are gone.
+    sent: usize,
+}
+
+impl<W: AsyncWrite + Unpin> Outlet<W> {
+    fn fill(&mut self, machine: &mut Connection) {
+        self.frames.extend(std::iter::from_fn(|| machine.next_outgoing()));
+    }
+
+    /// Sends once, as many frames as one call takes.
+    async fn send(&mut self) -> std::io::Result<usize> {
+        let mut skip = self.sent;
+        let slices: Vec<IoSlice<'_>> = self
+            .frames
+            .iter()
+            .take(MOST_SLICES)
+            .map(|frame| IoSlice::new(frame.bytes().get(std::mem::take(&mut skip)..).unwrap_or_default()))
+            .collect();
+        self.writer.write_vectored(&slices).await
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        while let Some(frame) = self.frames.front() {
+            let left = frame.bytes().len() - self.sent;
+            if count < left {
+                self.sent += count;
+                return;
+            }
+            count -= left;
+            self.sent = 0;
+            self.frames.pop_front();
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A request before it is numbered, one ready to be sent, and a response. Requests are built with room in front for all
+//! that is added later, so that a WRITE's data are copied once.
+
+use std::ops::Range;
+
+use smb_wire::NtStatus;
+use smb_wire::codec::Put;
+use smb_wire::crypto::TRANSFORM_HEADER_LEN;
+use smb_wire::smb2::{Command, HEADER_BYTES, Header};
+
+/// The direct-TCP prefix.
+pub(crate) const PREFIX_BYTES: usize = 4;
+/// Where the SMB2 header begins in a request's buffer: behind the prefix and a transform header, used or not.
+pub(crate) const MESSAGE_AT: usize = PREFIX_BYTES + TRANSFORM_HEADER_LEN;
+
+/// A request that has no number yet.
+#[derive(Debug)]
+pub struct Request {
+    pub(crate) command: Command,
+    pub(crate) tree_id: u32,
+    pub(crate) seal: bool,
+    /// The larger of what it carries and what it asks for, for the credit charge (MS-SMB2 3.2.4.1.5).
+    pub(crate) payload_bytes: u32,
+    /// Room up to the body, then the body.
+    pub(crate) buf: Vec<u8>,
+}
+
+impl Request {
+    /// A request of the tree connect `tree_id`, 0 for none, whose body `put` appends. `payload_bytes`: the larger of what
+    /// it carries and the most it asks for.
+    pub fn new(command: Command, tree_id: u32, payload_bytes: u32, put: impl FnOnce(&mut Vec<u8>)) -> Self {
+        const USUAL_BODY_BYTES: usize = 192;
+        let carried = if command == Command::Write { payload_bytes as usize } else { 0 };
+        let mut buf = Vec::with_capacity(MESSAGE_AT + HEADER_BYTES + USUAL_BODY_BYTES + carried);
+        buf.put_zeros(MESSAGE_AT + HEADER_BYTES);
+        put(&mut buf);
+        Self { command, tree_id, seal: false, payload_bytes, buf }
+    }
+
+    /// The same, sealed even where the session does not ask for it: its share does.
+    #[must_use]
+    pub fn sealed(self, seal: bool) -> Self {
+        Self { seal, ..self }
+    }
+}
+
+/// Bytes for the socket.
+#[derive(Debug)]
+pub struct Outgoing {
+    pub(crate) buf: Vec<u8>,
+    pub(crate) start: usize,
+}
+
+impl Outgoing {
+    /// The frame, its prefix first.
+    pub fn bytes(&self) -> &[u8] {
+        self.buf.get(self.start..).unwrap_or_default()
+    }
+}
+
+/// A response, checked as far as every response is.
+#[derive(Debug)]
+pub struct Response {
+    /// Its header.
+    pub header: Header,
+    pub(crate) frame: Vec<u8>,
+    pub(crate) message: Range<usize>,
+}
+
+impl Response {
+    /// The status.
+    pub fn status(&self) -> NtStatus {
+        NtStatus(self.header.status)
+    }
+
+    /// The message from its header on, as the decoders of `smb_wire` want it.
+    pub fn message(&self) -> &[u8] {
+        self.frame.get(self.message.clone()).unwrap_or_default()
+    }
+
+    /// The buffer it came in, and where in it `part`, a part of the message, lies.
+    pub(crate) fn into_part(self, part: Range<usize>) -> (Vec<u8>, Range<usize>) {
+        let at = self.message.start;
+        (self.frame, at + part.start..at + part.end)
+    }
+}

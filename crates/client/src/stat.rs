@@ -1,0 +1,132 @@
+//! What is known about a file without opening it for reading: sizes, times, attributes. Taken from whatever answer holds
+//! it; nothing here asks.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use smb_wire::fscc::{DirEntryInfo, FileAttributes, FileTime, NetworkOpenInfo};
+use smb_wire::smb2::CreateResponse;
+
+/// What a file is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Length, in bytes.
+    pub len_bytes: u64,
+    /// Space taken, in bytes.
+    pub allocated_bytes: u64,
+    /// Its times.
+    pub times: Times,
+    /// Its DOS attributes (MS-FSCC 2.6).
+    pub attributes: FileAttributes,
+}
+
+impl Stat {
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.attributes.contains(FileAttributes::DIRECTORY)
+    }
+
+    /// Whether it is a symbolic link or another reparse point.
+    pub fn is_link(&self) -> bool {
+        self.attributes.contains(FileAttributes::REPARSE_POINT)
+    }
+}
+
+/// The four times of a file. `None`: the server has none, or, where they are set, leave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Times {
+    /// Made.
+    pub created: Option<SystemTime>,
+    /// Last read.
+    pub accessed: Option<SystemTime>,
+    /// Last data change.
+    pub written: Option<SystemTime>,
+    /// Last change of anything.
+    pub changed: Option<SystemTime>,
+}
+
+impl Times {
+    fn of([created, accessed, written, changed]: [FileTime; 4]) -> Self {
+        let [created, accessed, written, changed] = [created, accessed, written, changed].map(from_wire);
+        Self { created, accessed, written, changed }
+    }
+}
+
+impl From<&CreateResponse<'_>> for Stat {
+    fn from(created: &CreateResponse<'_>) -> Self {
+        Self {
+            len_bytes: created.end_of_file,
+            allocated_bytes: created.allocation_bytes,
+            times: Times::of(created.times.map(FileTime)),
+            attributes: FileAttributes::from_bits_retain(created.file_attributes),
+        }
+    }
+}
+
+impl From<&NetworkOpenInfo> for Stat {
+    fn from(info: &NetworkOpenInfo) -> Self {
+        Self {
+            len_bytes: info.end_of_file,
+            allocated_bytes: info.allocation_bytes,
+            times: Times::of([info.created, info.accessed, info.written, info.changed]),
+            attributes: info.attributes,
+        }
+    }
+}
+
+impl From<&DirEntryInfo<'_>> for Stat {
+    fn from(entry: &DirEntryInfo<'_>) -> Self {
+        let times = &entry.times;
+        Self {
+            len_bytes: entry.end_of_file,
+            allocated_bytes: entry.allocation,
+            times: Times::of([times.created, times.accessed, times.written, times.changed]),
+            attributes: entry.attributes,
+        }
+    }
+}
+
+fn from_wire(time: FileTime) -> Option<SystemTime> {
+    if time == FileTime::ZERO {
+        return None;
+    }
+    let (secs, nanos) = time.to_unix();
+    let whole = Duration::from_secs(secs.unsigned_abs());
+    let second = if secs < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    second?.checked_add(Duration::from_nanos(nanos.into()))
+}
+
+/// The wire form, 0 ("leave it") for none.
+pub(crate) fn to_wire(time: Option<SystemTime>) -> FileTime {
+    let Some(time) = time else { return FileTime::ZERO };
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => FileTime::from_unix(i64::try_from(after.as_secs()).unwrap_or(i64::MAX), after.subsec_nanos()),
+        Err(before) => {
+            let before = before.duration();
+            let secs = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+            match before.subsec_nanos() {
+                0 => FileTime::from_unix(-secs, 0),
+                nanos => FileTime::from_unix((-secs).saturating_sub(1), 1_000_000_000 - nanos),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_go_round_before_and_after_1970() {
+        let at = |secs: i64, nanos| {
+            let whole = Duration::from_secs(secs.unsigned_abs());
+            let second = if secs < 0 { UNIX_EPOCH - whole } else { UNIX_EPOCH + whole };
+            second + Duration::from_nanos(nanos)
+        };
+        for time in [at(0, 100), at(1_700_000_000, 999_999_900), at(-5, 0), at(-5, 300)] {
+            assert_eq!(from_wire(to_wire(Some(time))), Some(time));
+        }
+        assert_eq!(to_wire(None), FileTime::ZERO);
+        assert_eq!(from_wire(FileTime::ZERO), None);
+        assert!(from_wire(FileTime(u64::MAX)).is_some());
+    }
+}

@@ -1,0 +1,305 @@
+//! A server, or somebody on the line, that does what it should not: every time a clear error, within the timeout.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use client::{Client, Credentials, Error, ErrorKind, Failure, Options, Protection};
+use smb_wire::smb2::{Command, Flags, Header};
+
+use crate::util::World;
+use crate::util::world::{PASSWORD, USER};
+use crate::wire::{Meddle, join_stranger, soon, try_join};
+use crate::{pattern, story};
+
+/// Changes the replies to `command` from the `from`th on.
+fn on(command: Command, mut change: impl FnMut(Vec<u8>) -> Option<Vec<u8>> + 'static) -> Meddle {
+    Box::new(move |frame| match Header::decode(&frame[4..]) {
+        Ok(header) if header.command == command as u16 => change(frame),
+        _ => Some(frame),
+    })
+}
+
+/// The same, where the header is all that changes.
+fn header(command: Command, mut change: impl FnMut(&mut Header) + 'static) -> Meddle {
+    on(command, move |mut frame| {
+        let mut header = Header::decode(&frame[4..]).unwrap();
+        change(&mut header);
+        let mut bytes = Vec::new();
+        header.put(&mut bytes);
+        frame[4..68].copy_from_slice(&bytes);
+        Some(frame)
+    })
+}
+
+fn patch(command: Command, at: usize, bytes: &'static [u8]) -> Meddle {
+    on(command, move |mut frame| {
+        frame[4 + at..4 + at + bytes.len()].copy_from_slice(bytes);
+        Some(frame)
+    })
+}
+
+async fn joined(options: &Options, meddle: Meddle) -> Result<Client, Error> {
+    let world = World::new();
+    world.put("file", &pattern(200_000));
+    soon(try_join(&world, options, Credentials::password(USER, PASSWORD), meddle)).await
+}
+
+/// The error of reading a file whose replies are meddled with.
+fn reading(options: Options, meddle: Meddle) -> Error {
+    let error = Rc::new(Cell::new(None));
+    let told = Rc::clone(&error);
+    story(async move {
+        let client = joined(&options, meddle).await.unwrap();
+        told.set(soon(read(&client)).await.err());
+        if let Some(again) = soon(read(&client)).await.err() {
+            assert!(!again.to_string().is_empty());
+        }
+    });
+    Rc::into_inner(error).unwrap().into_inner().expect("an error")
+}
+
+async fn read(client: &Client) -> Result<(), Error> {
+    let mut buf = vec![0; 200_000];
+    client.read_at("file", 0, &mut buf).await.map(drop)
+}
+
+fn failure(error: &Error) -> &Failure {
+    match error.kind() {
+        ErrorKind::Connection(failure) => failure,
+        kind => panic!("{kind:?}"),
+    }
+}
+
+#[test]
+fn a_closed_line_is_said() {
+    for command in [Command::Negotiate, Command::SessionSetup, Command::TreeConnect] {
+        story(async move {
+            let error = joined(&Options::default(), on(command, |_| None)).await.unwrap_err();
+            assert_eq!(failure(&error), &Failure::Closed, "{command:?}");
+        });
+    }
+    for command in [Command::Create, Command::Read, Command::Close] {
+        let error = reading(Options::default(), on(command, |_| None));
+        assert_eq!(failure(&error), &Failure::Closed, "{command:?}");
+    }
+}
+
+#[test]
+fn a_reply_cut_anywhere_is_no_reply() {
+    for keep in [0, 1, 4, 5, 67, 68, 80, 1000] {
+        let meddle = on(Command::Read, move |mut frame| {
+            frame.truncate(keep);
+            Some(frame)
+        });
+        let error = reading(Options { timeout: Duration::from_secs(7), ..Options::default() }, meddle);
+        assert_eq!(failure(&error), &Failure::Timeout(Duration::from_secs(7)), "{keep}");
+    }
+}
+
+#[test]
+fn a_server_that_drips_is_not_waited_for() {
+    let meddle = on(Command::Read, |frame| Some(frame[..frame.len() - 1].to_vec()));
+    let error = reading(Options::default(), meddle);
+    assert_eq!(failure(&error), &Failure::Timeout(Duration::from_secs(30)));
+    assert!(error.to_string().starts_with("read file: no answer within 30 seconds"), "{error}");
+}
+
+#[test]
+fn silence_ends() {
+    for command in [Command::Negotiate, Command::SessionSetup, Command::TreeConnect] {
+        story(async move {
+            let begun = tokio::time::Instant::now();
+            let error = joined(&Options::default(), on(command, |_| Some(Vec::new()))).await.unwrap_err();
+            assert_eq!(failure(&error), &Failure::Timeout(Duration::from_secs(30)), "{command:?}");
+            assert!(begun.elapsed() < Duration::from_secs(31));
+        });
+    }
+}
+
+#[test]
+fn one_request_left_unanswered_is_not_waited_for_for_ever() {
+    story(async {
+        let first = Cell::new(true);
+        let meddle = on(Command::Read, move |frame| Some(if first.replace(false) { Vec::new() } else { frame }));
+        let client = joined(&Options::default(), meddle).await.unwrap();
+        let stuck = {
+            let client = client.clone();
+            tokio::task::spawn_local(async move { read(&client).await })
+        };
+        tokio::task::yield_now().await;
+        // Others are answered all the while.
+        while !stuck.is_finished() {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let _ = client.stat("file").await;
+        }
+        assert!(matches!(failure(&stuck.await.unwrap().unwrap_err()), Failure::Timeout(_)));
+    });
+}
+
+#[test]
+fn lengths_are_not_believed() {
+    // READ: DataOffset, DataLength; CREATE: the contexts.
+    let cases: [(Command, usize, &[u8]); 6] = [
+        (Command::Read, 64, &[99, 0]),
+        (Command::Read, 66, &[3]),
+        (Command::Read, 66, &[255]),
+        (Command::Read, 68, &[0xff, 0xff, 0xff, 0xff]),
+        (Command::Create, 144, &[0x98, 0, 0, 0, 0xff, 0xff, 0, 0]),
+        (Command::Create, 64, &[1, 2]),
+    ];
+    for (command, at, bytes) in cases {
+        let error = reading(Options::default(), patch(command, at, bytes));
+        assert!(matches!(error.kind(), ErrorKind::Nonsense(_)), "{command:?} {at}: {error}");
+    }
+}
+
+#[test]
+fn more_data_than_asked_for_are_refused() {
+    // The server is asked for 200,000 bytes and sends 8 more.
+    let meddle = on(Command::Read, |mut frame| {
+        let len = u32::from_le_bytes(frame[72..76].try_into().unwrap()) + 8;
+        frame[72..76].copy_from_slice(&len.to_le_bytes());
+        frame.extend([7; 8]);
+        let whole = (frame.len() - 4) as u32;
+        frame[..4].copy_from_slice(&whole.to_be_bytes());
+        Some(frame)
+    });
+    let error = reading(Options::default(), meddle);
+    assert_eq!(error.kind(), &ErrorKind::Nonsense("more data than were asked for"));
+}
+
+#[test]
+fn a_frame_larger_than_anything_asked_for_ends_it() {
+    let meddle = on(Command::Read, |mut frame| {
+        frame[..4].copy_from_slice(&[0, 0xff, 0xff, 0xff]);
+        Some(frame)
+    });
+    assert!(matches!(failure(&reading(Options::default(), meddle)), Failure::Protocol(_)));
+}
+
+#[test]
+fn an_answer_out_of_turn_ends_it() {
+    type Change = fn(&mut Header);
+    let changes: [(&str, Change); 8] = [
+        ("another message", |h| h.message_id += 1000),
+        ("an old message", |h| h.message_id = 0),
+        ("unasked", |h| h.message_id = u64::MAX),
+        ("another command", |h| h.command = Command::Write as u16),
+        ("a request", |h| h.flags -= Flags::RESPONSE),
+        ("another session", |h| h.session_id ^= 1),
+        ("an interim answer that is none", |h| h.status = 0x103),
+        ("a compound that goes on outside", |h| h.next_command = 0xffff_fff8),
+    ];
+    for (what, change) in changes {
+        let error = reading(Options::default(), header(Command::Read, change));
+        assert!(matches!(failure(&error), Failure::Protocol(_)), "{what}: {error}");
+    }
+    // The same answer twice.
+    let twice = on(Command::Read, |frame| Some([&frame[..], &frame[..]].concat()));
+    story(async {
+        let client = joined(&Options::default(), twice).await.unwrap();
+        let _ = soon(read(&client)).await;
+        let error = soon(read(&client)).await.unwrap_err();
+        assert!(matches!(failure(&error), Failure::Protocol(_)), "{error}");
+    });
+}
+
+#[test]
+fn no_more_credits_is_said() {
+    let meddle: Meddle = Box::new(|mut frame| {
+        if let Ok(header) = Header::decode(&frame[4..])
+            && header.command >= Command::TreeConnect as u16
+        {
+            frame[4 + 14..4 + 16].copy_from_slice(&[0, 0]);
+        }
+        Some(frame)
+    });
+    // What was granted before is used up at some time.
+    story(async {
+        let client = joined(&Options { credits: 4, ..Options::default() }, meddle).await.unwrap();
+        let mut outcome = Ok(());
+        for _ in 0..100 {
+            outcome = soon(read(&client)).await;
+        }
+        assert!(matches!(failure(&outcome.unwrap_err()), Failure::Protocol(_)));
+    });
+}
+
+#[test]
+fn what_was_changed_on_the_way_is_not_taken() {
+    let flip = |command| {
+        on(command, |mut frame| {
+            let last = frame.len() - 1;
+            frame[last] ^= 1;
+            Some(frame)
+        })
+    };
+    let signed = Options { protection: Protection::Signed, ..Options::default() };
+    assert!(matches!(failure(&reading(signed.clone(), flip(Command::Read))), Failure::NotGenuine(_)));
+    let strip = header(Command::Read, |h| h.flags -= Flags::SIGNED);
+    assert!(matches!(failure(&reading(signed, strip)), Failure::NotGenuine(_)));
+    // Sealed frames have no header to be seen; the third answer after the login is changed.
+    let seen = Cell::new(0);
+    let meddle: Meddle = Box::new(move |mut frame| {
+        if frame[4] == 0xfd {
+            seen.set(seen.get() + 1);
+            let last = frame.len() - 1;
+            frame[last] ^= u8::from(seen.get() == 3);
+        }
+        Some(frame)
+    });
+    let sealed = Options { protection: Protection::Sealed, ..Options::default() };
+    assert!(matches!(failure(&reading(sealed, meddle)), Failure::NotGenuine(_)));
+}
+
+#[test]
+fn a_handshake_changed_on_the_way_fails() {
+    // In 3.1.1 the hash tells, before it VALIDATE_NEGOTIATE_INFO: the signing bit of the server is taken away.
+    for max_dialect in [client::Dialect::V3_1_1, client::Dialect::V3_0_2, client::Dialect::V2_1] {
+        story(async move {
+            let options = Options { max_dialect, ..Options::default() };
+            let offers_3 = max_dialect.is_3();
+            let outcome = joined(&options, patch(Command::Negotiate, 66, &[0])).await;
+            match outcome {
+                Err(error) => assert!(matches!(failure(&error), Failure::NotGenuine(_)), "{error}"),
+                Ok(_) => assert!(!offers_3, "{max_dialect}"),
+            }
+        });
+    }
+    for (at, bytes) in [(68, &[0x77, 0x77][..]), (68, &[0xff, 0x02]), (92, &[0, 1, 0, 0])] {
+        story(async move {
+            let error = joined(&Options::default(), patch(Command::Negotiate, at, bytes)).await.unwrap_err();
+            assert!(matches!(failure(&error), Failure::Protocol(_)), "{error}");
+        });
+    }
+}
+
+#[test]
+fn a_stranger_is_recognised() {
+    let answers: [&[u8]; 5] = [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\0\0\0\x04\xffSMB",
+        b"\0\0\0\0",
+        b"\0\0\0\x08\xfeSMB\x40\0\0\0",
+        b"\0\0\0\x04nope",
+    ];
+    for answer in answers {
+        story(async move {
+            let error = soon(join_stranger(move |_| Some(answer.to_vec()), &Options::default())).await.unwrap_err();
+            assert!(matches!(failure(&error), Failure::Protocol(_) | Failure::NoCommonGround(_)), "{error}");
+        });
+    }
+}
+
+#[test]
+fn a_listing_that_goes_on_for_ever_or_lies_is_an_error() {
+    let cases: [(usize, &[u8]); 3] = [(68, &[0, 0, 0, 0]), (68, &[0xff, 0xff, 0, 0]), (72, &[1, 0, 0, 0])];
+    for (at, bytes) in cases {
+        story(async move {
+            let client = joined(&Options::default(), patch(Command::QueryDirectory, at, bytes)).await.unwrap();
+            let error = soon(client.list("")).await.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Nonsense(_)), "{at}: {error}");
+        });
+    }
+}
