@@ -229,7 +229,7 @@ impl Client {
     /// Logs off. Files still open are closed by the server. Dropping the last clone and file ends the connection too,
     /// without a word.
     pub async fn disconnect(self) -> Result<(), Error> {
-        let request = Request::new(Command::Logoff, 0, 0, |out| put_four(out)).sealed(self.tree.seal);
+        let request = Request::new(Command::Logoff, 0, 0, put_four).sealed(self.tree.seal);
         self.tree.call(request).await.map(drop).at("log off", Path::new(""))
     }
 }

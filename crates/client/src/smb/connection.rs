@@ -6,15 +6,16 @@ use std::ops::Range;
 use std::time::Duration;
 
 use smb_wire::NtStatus;
-use smb_wire::crypto::{Cipher, PreauthHash, SigningAlgorithm};
+use smb_wire::crypto::PreauthHash;
 use smb_wire::smb2::{
     Capabilities, Command, Dialect, Flags, HEADER_BYTES, Header, ProtocolId, SessionFlags, SessionSetupRequest,
     SessionSetupResponse, ValidateNegotiate,
 };
 
 use super::Failure;
+use super::config::Config;
 use super::credits::Credits;
-use super::handshake::{Credentials, Login};
+use super::handshake::Login;
 use super::offer::{self, CREDIT_BYTES, Negotiated, malformed};
 use super::protect::{Protection, Shield};
 use super::request::{MESSAGE_AT, Outgoing, PREFIX_BYTES, Request, Response};
@@ -27,61 +28,6 @@ const MAX_OVERHEAD_BYTES: usize = 64 << 10;
 const MOST_TIMEOUTS: u32 = 10;
 /// The message id of what the server sends unasked (MS-SMB2 3.2.5.1.2).
 const UNASKED: u64 = u64::MAX;
-
-/// What must be new for each connection: random bytes and the time.
-#[derive(Clone)]
-pub struct Seed {
-    /// Names this client.
-    pub client_guid: [u8; 16],
-    /// For the preauthentication hash.
-    pub salt: [u8; 32],
-    /// For NTLM.
-    pub client_challenge: [u8; 8],
-    /// The session key this side chooses.
-    pub session_key: [u8; 16],
-    /// The time as a FILETIME.
-    pub now: u64,
-}
-
-impl std::fmt::Debug for Seed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Seed(..)")
-    }
-}
-
-/// What a connection is to be like.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// The server's name as the caller knows it.
-    pub server_name: String,
-    /// Who logs in.
-    pub credentials: Credentials,
-    /// What is insisted on.
-    pub protection: Protection,
-    /// The oldest dialect offered.
-    pub min_dialect: Dialect,
-    /// The newest.
-    pub max_dialect: Dialect,
-    /// Ciphers, the best first.
-    pub ciphers: Vec<Cipher>,
-    /// Signing algorithms, the best first.
-    pub signing: Vec<SigningAlgorithm>,
-    /// The most one request moves, whatever the server allows.
-    pub max_transfer_bytes: u32,
-    /// How wide the window of credits should grow.
-    pub credits: u16,
-    /// How long the server may be silent with requests under way.
-    pub timeout: Duration,
-    /// What is new for each connection.
-    pub seed: Seed,
-}
-
-impl Config {
-    /// The dialects offered, oldest first.
-    pub(crate) fn dialects(&self) -> Vec<Dialect> {
-        Dialect::ALL.into_iter().filter(|d| (self.min_dialect..=self.max_dialect).contains(d)).collect()
-    }
-}
 
 /// Names a request of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,8 +5,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::BufMut;
@@ -38,18 +38,21 @@ struct Call {
 struct Shared {
     negotiated: Negotiated,
     validation: Option<(ValidateNegotiate, ValidateNegotiate)>,
-    limits: Arc<LimitCells>,
+    common: Arc<Common>,
 }
 
+/// What the driver tells all handles as it goes on.
 #[derive(Debug, Default)]
-struct LimitCells {
+struct Common {
     read: AtomicU32,
     write: AtomicU32,
     transact: AtomicU32,
     window: AtomicU64,
+    /// Why the connection is over, once it is.
+    over: OnceLock<Failure>,
 }
 
-impl LimitCells {
+impl Common {
     fn set(&self, limits: Limits) {
         self.read.store(limits.read_bytes, Relaxed);
         self.write.store(limits.write_bytes, Relaxed);
@@ -78,7 +81,7 @@ impl Handle {
 
     /// How much one request may move now.
     pub fn limits(&self) -> Limits {
-        let cells = &self.shared.limits;
+        let cells = &self.shared.common;
         Limits {
             read_bytes: cells.read.load(Relaxed),
             write_bytes: cells.write.load(Relaxed),
@@ -92,7 +95,7 @@ impl Handle {
         let (reply, pending) = oneshot::channel();
         // A connection that is over answers by dropping the sender.
         let _ = self.calls.send(Call { request, reply });
-        Pending(pending)
+        Pending { answer: pending, common: Arc::clone(&self.shared.common) }
     }
 
     /// Sends a request and waits for the answer, whatever its status.
@@ -103,12 +106,16 @@ impl Handle {
 
 /// An answer that is to come.
 #[derive(Debug)]
-pub(crate) struct Pending(oneshot::Receiver<Answer>);
+pub(crate) struct Pending {
+    answer: oneshot::Receiver<Answer>,
+    common: Arc<Common>,
+}
 
 impl Pending {
     /// Waits for it. Nothing is lost when this is given up before it is done; afterwards there is nothing more.
     pub async fn answer(&mut self) -> Answer {
-        (&mut self.0).await.unwrap_or(Err(Failure::Ended))
+        let answer = (&mut self.answer).await;
+        answer.unwrap_or_else(|_| Err(self.common.over.get().cloned().unwrap_or(Failure::Ended)))
     }
 }
 
@@ -121,7 +128,7 @@ where
     let started = Instant::now();
     let (calls, inbox) = mpsc::unbounded_channel();
     let (ready, is_ready) = oneshot::channel();
-    let limits = Arc::<LimitCells>::default();
+    let common = Arc::<Common>::default();
     let driver = Driver {
         machine: Connection::new(config, Duration::ZERO),
         reader,
@@ -130,13 +137,13 @@ where
         calls: inbox,
         waiting: HashMap::new(),
         ready: Some(ready),
-        limits: Arc::clone(&limits),
+        common: Arc::clone(&common),
         started,
         handles_gone: false,
     };
     tokio::spawn(driver.run());
     let (negotiated, validation) = is_ready.await.unwrap_or(Err(Failure::Ended))?;
-    Ok(Handle { calls, shared: Arc::new(Shared { negotiated, validation, limits }) })
+    Ok(Handle { calls, shared: Arc::new(Shared { negotiated, validation, common }) })
 }
 
 type Ready = Result<(Negotiated, Option<(ValidateNegotiate, ValidateNegotiate)>), Failure>;
@@ -150,7 +157,7 @@ struct Driver<R, W> {
     waiting: HashMap<Token, Waiting>,
     /// Told once, when somebody is logged in or will never be.
     ready: Option<oneshot::Sender<Ready>>,
-    limits: Arc<LimitCells>,
+    common: Arc<Common>,
     started: Instant,
     handles_gone: bool,
 }
@@ -174,7 +181,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         loop {
             self.deliver();
             self.outlet.fill(&mut self.machine);
-            self.limits.set(self.machine.limits());
+            self.common.set(self.machine.limits());
             if self.is_over() {
                 break;
             }
@@ -292,7 +299,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             (None, Some(failure)) => Err(failure.clone()),
             (None, None) => return,
         };
-        self.limits.set(self.machine.limits());
+        self.common.set(self.machine.limits());
         if let Some(ready) = self.ready.take() {
             // Whoever wanted to log in may have given up meanwhile; the handles are gone with them.
             let _ = ready.send(outcome);
@@ -301,8 +308,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
 
     /// The connection is over: whoever still asks is told why.
     async fn finish(mut self) {
-        self.calls.close();
         let why = self.machine.failure().cloned().unwrap_or(Failure::Ended);
+        let _ = self.common.over.set(why.clone());
+        self.calls.close();
         while let Ok(Call { reply, .. }) = self.calls.try_recv() {
             let _ = reply.send(Err(why.clone()));
         }

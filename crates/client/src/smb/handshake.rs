@@ -48,7 +48,6 @@ pub(crate) struct Login {
     initiator: Initiator,
     /// Session.PreauthIntegrityHashValue.
     pub hash: PreauthHash,
-    pub session_id: u64,
     rounds: u8,
 }
 
@@ -68,7 +67,7 @@ impl Login {
         };
         let initiator = Initiator::new(&initiator, seed);
         let token = initiator.first_token();
-        (Self { initiator, hash, session_id: 0, rounds: 0 }, token)
+        (Self { initiator, hash, rounds: 0 }, token)
     }
 
     /// The server wants more and sent `token`; answers ours.

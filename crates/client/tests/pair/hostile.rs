@@ -209,7 +209,7 @@ fn an_answer_out_of_turn_ends_it() {
 fn no_more_credits_is_said() {
     let meddle: Meddle = Box::new(|mut frame| {
         if let Ok(header) = Header::decode(&frame[4..])
-            && header.command >= Command::TreeConnect as u16
+            && header.command > Command::TreeConnect as u16
         {
             frame[4 + 14..4 + 16].copy_from_slice(&[0, 0]);
         }
