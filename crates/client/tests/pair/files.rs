@@ -199,8 +199,9 @@ fn times_are_set_and_seen() {
 #[test]
 fn many_callers_share_a_narrow_window() {
     story(async {
-        let world = World::with(|config, _| config.max_credits = 8);
-        let client = join(&world, &Options { max_transfer_bytes: 8 << 20, ..Options::default() }).await;
+        let world = World::new();
+        let options = Options { max_transfer_bytes: 8 << 20, credits: 8, ..Options::default() };
+        let client = join(&world, &options).await;
         let data = pattern(2_000_000);
         let tasks: Vec<_> = (0..20)
             .map(|i| {

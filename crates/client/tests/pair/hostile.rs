@@ -7,8 +7,8 @@ use std::time::Duration;
 use client::{Client, Credentials, Error, ErrorKind, Failure, Options, Protection};
 use smb_wire::smb2::{Command, Flags, Header};
 
-use crate::util::World;
 use crate::util::world::{PASSWORD, USER};
+use crate::util::{Rng, World};
 use crate::wire::{Meddle, join_stranger, soon, try_join};
 use crate::{pattern, story};
 
@@ -300,6 +300,87 @@ fn a_listing_that_goes_on_for_ever_or_lies_is_an_error() {
             let client = joined(&Options::default(), patch(Command::QueryDirectory, at, bytes)).await.unwrap();
             let error = soon(client.list("")).await.unwrap_err();
             assert!(matches!(error.kind(), ErrorKind::Nonsense(_)), "{at}: {error}");
+        });
+    }
+}
+
+/// A frame with this header and body.
+fn frame(header: &Header, body: &[u8]) -> Vec<u8> {
+    let mut frame = ((64 + body.len()) as u32).to_be_bytes().to_vec();
+    header.put(&mut frame);
+    frame.extend(body);
+    frame
+}
+
+/// In front of each answer to a READ, `times` interim ones.
+fn interim(times: usize) -> Meddle {
+    on(Command::Read, move |answer| {
+        let mut header = Header::decode(&answer[4..]).unwrap();
+        header.status = 0x103;
+        header.flags |= Flags::ASYNC;
+        (header.async_id, header.tree_id, header.credits) = (7, 0, 1);
+        let interim = frame(&header, b"\x09\0\0\0\0\0\0\0\0");
+        Some([interim.repeat(times), answer].concat())
+    })
+}
+
+#[test]
+fn an_interim_answer_is_waited_on_once() {
+    story(async {
+        let client = joined(&Options::default(), interim(1)).await.unwrap();
+        soon(read(&client)).await.unwrap();
+    });
+    let error = reading(Options::default(), interim(2));
+    assert!(matches!(failure(&error), Failure::Protocol(_)), "{error}");
+}
+
+#[test]
+fn a_break_that_concerns_nobody_is_passed_over() {
+    let meddle = on(Command::Read, |answer| {
+        let mut header = Header::request(Command::OplockBreak, u64::MAX);
+        header.flags = Flags::RESPONSE;
+        Some([frame(&header, &[24, 0, 1, 0, 0, 0, 0, 0].repeat(3)), answer].concat())
+    });
+    story(async {
+        let client = joined(&Options::default(), meddle).await.unwrap();
+        soon(read(&client)).await.unwrap();
+    });
+}
+
+/// Whatever comes, everything ends, with an answer or an error: replies are changed at random, cut, doubled, and lost.
+#[test]
+fn chance_brings_nothing_down() {
+    let protections = [Protection::AsServer, Protection::AsServer, Protection::Signed, Protection::Sealed];
+    for seed in 0..400_u64 {
+        let protection = protections[seed as usize % protections.len()];
+        let max_dialect = client::Dialect::ALL[seed as usize / 4 % 5];
+        let protection = if max_dialect.is_3() { protection } else { Protection::AsServer };
+        let mut rng = Rng::new(seed);
+        let meddle: Meddle = Box::new(move |mut frame| {
+            match rng.below(30) {
+                0 => frame.truncate(rng.below(frame.len())),
+                1 => return Some([&frame[..], &frame[..]].concat()),
+                2 => return Some(Vec::new()),
+                3 => return None,
+                4..10 => {
+                    // The first bytes are where the meaning is.
+                    let reach = if rng.one_in(2) { 160 } else { frame.len() };
+                    let at = rng.below(reach.min(frame.len()));
+                    frame[at] = rng.next() as u8;
+                }
+                _ => {}
+            }
+            Some(frame)
+        });
+        story(async move {
+            let options = Options { protection, max_dialect, ..Options::default() };
+            let Ok(client) = joined(&options, meddle).await else { return };
+            let _ = soon(read(&client)).await;
+            let _ = soon(client.list("")).await;
+            let _ = soon(client.write_at("new", 0, &pattern(100_000))).await;
+            let _ = soon(client.rename("new", "newer", true)).await;
+            let _ = soon(client.remove("newer")).await;
+            let _ = soon(client.disconnect()).await;
         });
     }
 }

@@ -1,11 +1,15 @@
 //! Who gets in, and what is agreed on with whom.
 
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use client::{Cipher, Credentials, Dialect, ErrorKind, Failure, NtStatus, Options, Protection};
-use smb_server::Encryption;
+use smb_server::{Encryption, ShareOptions};
 
 use crate::story;
 use crate::util::World;
-use crate::util::world::{PASSWORD, USER};
+use crate::util::world::{PASSWORD, SHARE, USER, share};
 use crate::wire::{honest, join, try_join};
 
 fn anna() -> Credentials {
@@ -73,5 +77,29 @@ fn what_the_server_insists_on_is_done() {
         let client = join(&world, &Options { ciphers: vec![Cipher::Aes256Gcm], ..Options::default() }).await;
         assert_eq!(client.negotiated().cipher, Some(Cipher::Aes256Gcm));
         client.mkdir("sealed").await.unwrap();
+    });
+}
+
+#[test]
+fn a_share_that_wants_its_messages_sealed_gets_them_sealed() {
+    story(async {
+        let world = World::with(|config, fs| {
+            let options = ShareOptions { encryption_required: true, ..ShareOptions::default() };
+            config.shares = HashMap::from([share(SHARE, fs, options)]);
+        });
+        let open = Rc::new(Cell::new(0));
+        let seen = Rc::clone(&open);
+        let meddle = Box::new(move |frame: Vec<u8>| {
+            seen.set(seen.get() + usize::from(frame[4] == 0xfe));
+            Some(frame)
+        });
+        let client = try_join(&world, &Options::default(), anna(), meddle).await.unwrap();
+        let before = open.get();
+        client.write_at("file", 0, b"secret").await.unwrap();
+        let mut buf = [0; 6];
+        client.read_at("file", 0, &mut buf).await.unwrap();
+        assert_eq!(&buf, b"secret");
+        assert_eq!(client.list("").await.unwrap().len(), 1);
+        assert_eq!(open.get(), before, "nothing travels open");
     });
 }

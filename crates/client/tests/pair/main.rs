@@ -7,6 +7,8 @@ mod util;
 mod files;
 mod hostile;
 mod logins;
+mod machine;
+mod pipes;
 mod wire;
 
 /// Runs a story with everybody on one thread.

@@ -2,12 +2,16 @@
 //! What goes from the server to the client passes through a function of the test, which may change it, hold it back, or
 //! cut the line.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use client::{Client, Credentials, Error, Options, Url};
 use smb_server::Connection;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, WriteHalf};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 use vfs::{BufPool, Frame};
 
 use crate::util::World;
@@ -18,6 +22,36 @@ const LINE_BYTES: usize = 256 << 10;
 
 /// What becomes of a reply, its prefix included. `None` cuts the line.
 pub type Meddle = Box<dyn FnMut(Vec<u8>) -> Option<Vec<u8>>>;
+
+/// A line that takes its time, and what was seen at its far end.
+#[derive(Clone, Default)]
+pub struct Line {
+    /// From the request to the reply.
+    pub round_trip: Duration,
+    /// The most requests that were under way at a time, and the longest request or reply.
+    pub most_under_way: Rc<Cell<usize>>,
+    pub longest_bytes: Rc<Cell<usize>>,
+    under_way: Rc<Cell<usize>>,
+}
+
+impl Line {
+    pub fn slow(round_trip: Duration) -> Self {
+        Self { round_trip, ..Self::default() }
+    }
+
+    fn sees(&self, frame: &[u8]) {
+        self.longest_bytes.set(self.longest_bytes.get().max(frame.len()));
+    }
+
+    fn begins(&self) {
+        self.under_way.set(self.under_way.get() + 1);
+        self.most_under_way.set(self.most_under_way.get().max(self.under_way.get()));
+    }
+
+    fn ends(&self) {
+        self.under_way.set(self.under_way.get() - 1);
+    }
+}
 
 /// Nothing.
 pub fn honest() -> Meddle {
@@ -40,8 +74,19 @@ pub async fn try_join(
     credentials: Credentials,
     meddle: Meddle,
 ) -> Result<Client, Error> {
+    join_by(world, options, credentials, meddle, Line::default()).await
+}
+
+/// The same over a line of its own.
+pub async fn join_by(
+    world: &World,
+    options: &Options,
+    credentials: Credentials,
+    meddle: Meddle,
+    line: Line,
+) -> Result<Client, Error> {
     let (ours, theirs) = tokio::io::duplex(LINE_BYTES);
-    tokio::task::spawn_local(serve(world.connection(), world.pool.clone(), theirs, meddle));
+    tokio::task::spawn_local(serve(world.connection(), world.pool.clone(), theirs, meddle, line));
     let (reader, writer) = tokio::io::split(ours);
     Client::connect_over(reader, writer, &url(), credentials, options).await
 }
@@ -62,13 +107,18 @@ pub async fn join_stranger(
     Client::connect_over(reader, writer, &url(), Credentials::password(USER, PASSWORD), options).await
 }
 
-/// Whatever is done ends long before a test would be given up: `true` when it did.
+/// What `what` comes to, which is to end long before this gives up.
 pub async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(3600), what).await.expect("it ends within its timeout")
 }
 
-async fn serve(mut server: Connection, pool: BufPool, mut line: DuplexStream, mut meddle: Meddle) {
-    while let Some(frame) = next_frame(&mut line).await {
+async fn serve(mut server: Connection, pool: BufPool, line: DuplexStream, mut meddle: Meddle, kind: Line) {
+    let (mut requests, replies) = tokio::io::split(line);
+    let (late, due) = mpsc::unbounded_channel();
+    tokio::task::spawn_local(deliver(due, replies, kind.clone()));
+    while let Some(frame) = next_frame(&mut requests).await {
+        kind.sees(&frame);
+        let at = Instant::now() + kind.round_trip;
         let mut buf = pool.get(frame.len());
         buf.push(&frame);
         server.receive(Frame::from(buf), false);
@@ -76,7 +126,9 @@ async fn serve(mut server: Connection, pool: BufPool, mut line: DuplexStream, mu
             server.poll(&mut Context::from_waker(Waker::noop()));
             let Some(reply) = server.next_reply() else { break };
             let Some(bytes) = meddle(reply.head.to_vec()) else { return server.closed("the line is cut") };
-            if line.write_all(&bytes).await.is_err() {
+            kind.sees(&bytes);
+            kind.begins();
+            if late.send((at, bytes)).is_err() {
                 return server.closed("the client is gone");
             }
         }
@@ -87,7 +139,18 @@ async fn serve(mut server: Connection, pool: BufPool, mut line: DuplexStream, mu
     server.closed("the client is gone");
 }
 
-async fn next_frame(line: &mut DuplexStream) -> Option<Vec<u8>> {
+async fn deliver(mut due: mpsc::UnboundedReceiver<(Instant, Vec<u8>)>, mut line: WriteHalf<DuplexStream>, kind: Line) {
+    while let Some((at, bytes)) = due.recv().await {
+        tokio::time::sleep_until(at).await;
+        kind.ends();
+        if line.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+    let _ = line.shutdown().await;
+}
+
+async fn next_frame(line: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
     let mut frame = vec![0; 4];
     line.read_exact(&mut frame).await.ok()?;
     let len = u32::from_be_bytes(frame[..4].try_into().unwrap()) as usize;
