@@ -107,7 +107,11 @@ impl From<smb_wire::smb2::Malformed> for ErrorKind {
 
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}: {}", self.operation, self.path.display(), self.kind)?;
+        f.write_str(self.operation)?;
+        if !self.path.as_os_str().is_empty() {
+            write!(f, " {}", self.path.display())?;
+        }
+        write!(f, ": {}", self.kind)?;
         self.hint().map_or(Ok(()), |hint| write!(f, " ({hint})"))
     }
 }

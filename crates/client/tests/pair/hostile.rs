@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use client::{Client, Credentials, Error, ErrorKind, Failure, Options, Protection};
-use smb_wire::smb2::{Command, Flags, Header};
+use smb_wire::smb2::{Command, Flags, Header, put_read_response};
 
 use crate::util::world::{PASSWORD, USER};
 use crate::util::{Rng, World};
@@ -251,6 +251,54 @@ fn what_was_changed_on_the_way_is_not_taken() {
     });
     let sealed = Options { protection: Protection::Sealed, ..Options::default() };
     assert!(matches!(failure(&reading(sealed, meddle)), Failure::NotGenuine(_)));
+}
+
+/// Who cannot seal answers a READ openly, knowing all that can be seen: the session and how ids follow one another.
+#[test]
+fn an_open_answer_to_a_sealed_request_is_not_taken() {
+    let seen = Cell::new(0);
+    let meddle: Meddle = Box::new(move |answer| {
+        if answer[4] != 0xfd {
+            return Some(answer);
+        }
+        seen.set(seen.get() + 1);
+        if seen.get() < 3 {
+            return Some(answer); // to TREE_CONNECT and CREATE
+        }
+        let mut header = Header::request(Command::Read, 5);
+        header.flags = Flags::RESPONSE;
+        header.session_id = u64::from_le_bytes(answer[48..56].try_into().unwrap());
+        let mut body = Vec::new();
+        put_read_response(1, &mut body);
+        body.push(b'!');
+        Some(frame(&header, &body))
+    });
+    let error = reading(Options { protection: Protection::Sealed, ..Options::default() }, meddle);
+    assert_eq!(failure(&error), &Failure::NotGenuine("an answer came open to what was asked sealed"));
+}
+
+#[test]
+fn the_last_answer_of_a_login_must_be_signed_by_who_knows_the_key() {
+    for max_dialect in client::Dialect::ALL {
+        let last = move |change: fn(&mut Header)| {
+            header(Command::SessionSetup, move |h| {
+                if h.status == 0 {
+                    change(h);
+                }
+            })
+        };
+        story(async move {
+            let options = Options { max_dialect, ..Options::default() };
+            let unsigned = joined(&options, last(|h| h.flags -= Flags::SIGNED)).await;
+            // Only 3.1.1 has it signed whatever was asked for; signing must then be asked for.
+            assert_eq!(unsigned.is_err(), max_dialect == client::Dialect::V3_1_1, "{max_dialect}");
+            let options = Options { protection: Protection::Signed, ..options };
+            for change in [(|h: &mut Header| h.flags -= Flags::SIGNED) as fn(&mut Header), |h| h.signature[3] ^= 1] {
+                let error = joined(&options, last(change)).await.unwrap_err();
+                assert!(matches!(failure(&error), Failure::NotGenuine(_)), "{max_dialect}: {error}");
+            }
+        });
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use client::smb::{Config, Connection, Request, Seed, Token};
 use client::{Cipher, Credentials, Dialect, Failure, Protection, SigningAlgorithm};
 use smb_wire::NtStatus;
-use smb_wire::smb2::{Command, put_four};
+use smb_wire::smb2::{Command, put_four, set_next_command};
 
 use crate::util::world::{PASSWORD, USER};
 use crate::util::{Client as Far, Profile, World};
@@ -38,8 +38,13 @@ struct Joined {
 
 impl Joined {
     fn new(world: &World) -> Self {
+        Self::with(world, Protection::Signed)
+    }
+
+    fn with(world: &World, protection: Protection) -> Self {
         let far = world.client(Profile::default());
-        Self { near: Connection::new(config(), Duration::ZERO), far, now: Duration::ZERO }
+        let config = Config { protection, ..config() };
+        Self { near: Connection::new(config, Duration::ZERO), far, now: Duration::ZERO }
     }
 
     /// Gives the server what there is to send; answers how many frames.
@@ -143,4 +148,28 @@ fn an_answer_that_was_taken_is_not_taken_again() {
     assert!(joined.near.next_done().unwrap().1.is_ok());
     joined.near.receive(reply, joined.now);
     assert!(matches!(joined.near.failure(), Some(Failure::Protocol(_))));
+}
+
+#[test]
+fn answers_in_one_frame_are_taken_one_by_one() {
+    let world = World::new();
+    let mut joined = Joined::with(&world, Protection::AsServer);
+    joined.log_in();
+    let tokens = [joined.echo(), joined.echo(), joined.echo()];
+    joined.send();
+    let replies = joined.replies();
+    let mut compound = Vec::new();
+    for (index, reply) in replies.iter().enumerate() {
+        let mut reply = reply.clone();
+        if index + 1 < replies.len() {
+            reply.resize(reply.len().next_multiple_of(8), 0);
+            let len = reply.len() as u32;
+            set_next_command(&mut reply, len);
+        }
+        compound.extend(reply);
+    }
+    joined.near.receive(compound, joined.now);
+    let done: Vec<_> =
+        std::iter::from_fn(|| joined.near.next_done()).map(|(token, answer)| (token, answer.is_ok())).collect();
+    assert_eq!(done, tokens.map(|token| (token, true)));
 }
