@@ -5,6 +5,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use vfs::FileId;
 
 use crate::file::{Admitted, File, GRANTED, LOCKED};
@@ -25,8 +26,7 @@ pub struct OpenClaim {
     id: OpenId,
     /// The lease or client the open belongs to, or its own oplock.
     holder: Option<Box<HolderKey>>,
-    access: AccessKinds,
-    share: ShareKinds,
+    mode: Mutex<(AccessKinds, ShareKinds)>,
     momentary: bool,
     /// Counted among the grant holders.
     counted: bool,
@@ -62,8 +62,7 @@ impl OpenClaim {
             file,
             id,
             holder: holder.or(request.identity.key()).map(Box::new),
-            access: request.access,
-            share: request.share,
+            mode: Mutex::new((request.access, request.share)),
             momentary: request.momentary,
             counted,
             closed: AtomicBool::new(false),
@@ -135,10 +134,16 @@ impl OpenClaim {
     /// Locks all of `ranges` or none, by Windows rules (MS-FSA 2.1.5.8, MS-SMB2 3.3.5.14.2). With `wait` a request
     /// that cannot be granted stands in line.
     pub fn lock(&self, ranges: &[LockRange], wait: bool) -> Result<LockOutcome, LockError> {
-        self.table.act(Instant::default(), &self.file, |state, cx| {
-            let ticket = wait.then(|| cx.ticket());
-            state.locks_mut().lock(LockOwner::Open(self.id), ranges, ticket, cx.limits, cx.out)
-        })
+        let lock = |wait: bool| {
+            self.table.act(Instant::default(), &self.file, |state, cx| {
+                let ticket = wait.then(|| cx.ticket());
+                state.locks_mut().lock(LockOwner::Open(self.id), ranges, ticket, cx.limits, cx.out)
+            })
+        };
+        match lock(false) {
+            Err(LockError::Conflict(_)) if self.table.give_way(self.file.id) || wait => lock(wait),
+            other => other,
+        }
     }
 
     /// The ranges this open has locked, the last one first.
@@ -185,29 +190,33 @@ impl OpenClaim {
 
     /// Whether the share modes of the *other* opens allow renaming or deleting the file through this one.
     pub fn check_remove(&self) -> Result<(), Denied> {
-        let own = (!self.closed.load(Ordering::Relaxed)).then_some((self.access, self.share));
+        let own = (!self.closed.load(Ordering::Relaxed)).then(|| *self.mode.lock());
         if self.file.look(|state| state.keeps_name(own)) { Err(Denied::ShareViolation) } else { Ok(()) }
     }
 
     /// What the open may do.
     #[must_use]
     pub fn access(&self) -> AccessKinds {
-        self.access
+        self.mode.lock().0
     }
 
     /// What the open lets others do.
     #[must_use]
     pub fn share(&self) -> ShareKinds {
-        self.share
+        self.mode.lock().1
     }
 
     /// Changes what the open may do and lets others do (NFSv4 OPEN of an open file, OPEN_DOWNGRADE). A wider mode asks
     /// with [`Change::Open`] first.
-    pub fn reshare(&mut self, access: AccessKinds, share: ShareKinds) -> Result<(), Denied> {
+    pub fn reshare(&self, access: AccessKinds, share: ShareKinds) -> Result<(), Denied> {
         let holder = self.counted.then(|| self.holder());
-        let (before, after) = ((self.access, self.share), (access, share));
+        let mut mode = self.mode.lock();
+        if self.is_closed() {
+            return Ok(());
+        }
+        let (before, after) = (*mode, (access, share));
         self.table.act(Instant::default(), &self.file, |state, _| state.reshare(holder.as_ref(), before, after))?;
-        (self.access, self.share) = after;
+        *mode = after;
         Ok(())
     }
 
@@ -219,7 +228,16 @@ impl OpenClaim {
     /// Closes the open while others may still be looking through it; the first call does it, `None` tells later ones
     /// that it is done. `note` goes with the file's deletion if this open's delete-on-close is what asks for it.
     pub fn close_noting(&self, note: DeleteNote) -> Option<Closed> {
-        (!self.closed.swap(true, Ordering::AcqRel)).then(|| self.release(self.delete_on_close(), Some(note)))
+        self.close_once(self.delete_on_close(), Some(note))
+    }
+
+    /// The same without a note, for an open that asks for no deletion itself.
+    pub fn close_shared(&self) -> Option<Closed> {
+        self.close_once(false, None)
+    }
+
+    fn close_once(&self, delete: bool, note: Option<DeleteNote>) -> Option<Closed> {
+        (!self.closed.swap(true, Ordering::AcqRel)).then(|| self.release(delete, note))
     }
 
     /// Whether the open is closed.
@@ -229,9 +247,11 @@ impl OpenClaim {
     }
 
     fn release(&self, delete: bool, note: Option<DeleteNote>) -> Closed {
+        // A mode that is being changed is changed first.
+        let mode = self.mode.lock();
         self.closed.store(true, Ordering::Release);
         let open = (self.id, self.counted.then(|| self.holder()));
-        let (mode, momentary) = ((self.access, self.share), self.momentary);
+        let (mode, momentary) = (*mode, self.momentary);
         let (last, note) = self.table.act(Instant::default(), &self.file, |state, cx| {
             if delete && !state.delete_pending {
                 state.delete_pending = true;
@@ -261,8 +281,7 @@ impl std::fmt::Debug for OpenClaim {
         f.debug_struct("OpenClaim")
             .field("file", &self.file.id)
             .field("id", &self.id)
-            .field("access", &self.access)
-            .field("share", &self.share)
+            .field("mode", &self.mode)
             .finish_non_exhaustive()
     }
 }

@@ -67,6 +67,14 @@ pub trait EffectSink: Send + Sync {
     fn effect(&self, effect: Effect);
 }
 
+/// Who gives way: holders that nobody has heard of for long, but whose claims are kept until somebody minds them
+/// (RFC 8881 8.4.2.3, courtesy). Called from whatever thread wants something, with no lock held.
+pub trait GivesWay: Send + Sync {
+    /// Somebody is in need of what is held on the file. True when something was given up, so that asking again is worth
+    /// it.
+    fn give_way(&self, file: FileId) -> bool;
+}
+
 /// What one change under a file's lock wants done once the lock is released.
 #[derive(Debug, Default)]
 pub(crate) struct Out {

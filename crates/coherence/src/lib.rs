@@ -23,7 +23,7 @@ mod table;
 mod tests;
 
 pub use claim::{Closed, DeleteNote, Deletion, OpenClaim};
-pub use effect::{Effect, EffectSink, Instant, Ticket};
+pub use effect::{Effect, EffectSink, GivesWay, Instant, Ticket};
 pub use grant::{AckError, GrantState};
 pub use grant_rules::{Caching, Change, HolderKey};
 pub use lock::{LockConflict, LockError, LockOutcome, LockRange, RangeNotLocked};

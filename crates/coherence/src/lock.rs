@@ -96,6 +96,11 @@ impl Locks {
         self.set.of_owner_below(owner, u128::from(u64::MAX) + 1).map(|(_, range)| range).collect()
     }
 
+    /// Whether an owner holds any.
+    pub(crate) fn holds(&self, owner: LockOwner) -> bool {
+        self.set.of_owner_below(owner, u128::from(u64::MAX) + 1).next().is_some()
+    }
+
     /// What blocks a read (`exclusive` false) or write of `len` bytes; an empty one is never blocked.
     pub(crate) fn io_conflict(&self, owner: LockOwner, range: LockRange) -> Option<LockConflict> {
         if range.len == 0 { None } else { self.set.conflict(&Probe { owner, range, lock_intent: false }) }

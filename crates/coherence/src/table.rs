@@ -4,8 +4,8 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use vfs::FileId;
@@ -14,8 +14,8 @@ use crate::effect::Out;
 use crate::file::{File, State};
 use crate::grant::Context;
 use crate::{
-    AckError, Caching, Change, Denied, EffectSink, GrantState, HolderKey, Identity, Instant, LockConflict, LockError,
-    LockOutcome, LockOwner, LockRange, OpenClaim, OpenRequest, Opened, Outcome, Owner, Ticket,
+    AckError, Caching, Change, Denied, Effect, EffectSink, GivesWay, GrantState, HolderKey, Identity, Instant,
+    LockConflict, LockError, LockOutcome, LockOwner, LockRange, OpenClaim, OpenRequest, Opened, Outcome, Owner, Ticket,
 };
 
 const SHARDS: usize = 64;
@@ -29,11 +29,18 @@ pub struct Limits {
     pub waiters_per_file: usize,
     /// How long a holder has to acknowledge a break. Windows gives 35 seconds (MS-SMB2 3.3.2.1).
     pub break_deadline_ms: u64,
+    /// How long an NFS client has to return a delegation: its lease at least (RFC 8881 10.4.6).
+    pub recall_deadline_ms: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { locks_per_file: 1 << 16, waiters_per_file: 1 << 14, break_deadline_ms: 35_000 }
+        Self {
+            locks_per_file: 1 << 16,
+            waiters_per_file: 1 << 14,
+            break_deadline_ms: 35_000,
+            recall_deadline_ms: 90_000,
+        }
     }
 }
 
@@ -62,6 +69,8 @@ pub(crate) struct Inner {
     tickets: AtomicU64,
     pub(crate) limits: Limits,
     sink: Option<Arc<dyn EffectSink>>,
+    /// Where the effects on delegations go, and who gives way: the server that hands delegations out.
+    delegations: OnceLock<(Arc<dyn EffectSink>, Arc<dyn GivesWay>)>,
 }
 
 /// A file in a shard's set, found by its id.
@@ -114,14 +123,31 @@ impl Table {
 
     fn build(limits: Limits, sink: Option<Arc<dyn EffectSink>>) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let inner = Inner { shards, deadlines: Mutex::default(), tickets: AtomicU64::new(1), limits, sink };
+        let inner = Inner {
+            shards,
+            deadlines: Mutex::default(),
+            tickets: AtomicU64::new(1),
+            limits,
+            sink,
+            delegations: OnceLock::new(),
+        };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// From now on effects on what an NFS client holds go to `sink` and not to the table's own, and `way` is asked
+    /// before anybody is refused for what it may give up. Only the first call counts.
+    pub fn serve_delegations(&self, sink: Arc<dyn EffectSink>, way: Arc<dyn GivesWay>) {
+        let _ = self.inner.delegations.set((sink, way));
     }
 
     /// Opens a file, or asks the holders of caching grants that are in the way to give them up (MS-FSA 2.1.5.1.2,
     /// MS-SMB2 3.3.5.9). The file must exist: a CREATE that makes a file opens the new file's id.
     pub fn open(&self, now: Instant, request: &OpenRequest) -> Result<Outcome<Opened>, Denied> {
-        let (file, admission) = self.inner.enter(now, request.file, |state, cx| state.open(cx, request));
+        let open = || self.inner.enter(now, request.file, |state, cx| state.open(cx, request));
+        let (mut file, mut admission) = open();
+        if matches!(admission, Err(Denied::ShareViolation)) && self.inner.give_way(request.file) {
+            (file, admission) = open();
+        }
         Ok(match admission? {
             Ok(admitted) => Outcome::Done(OpenClaim::opened(Arc::clone(&self.inner), file, request, admitted)),
             Err(ticket) => Outcome::Wait(ticket),
@@ -141,8 +167,8 @@ impl Table {
 
     /// Whether the share modes of the opens on a file allow removing or renaming it from outside of any open.
     pub fn check_remove(&self, file: FileId) -> Result<(), Denied> {
-        let kept = self.inner.find(file).is_some_and(|file| file.look(|state| state.keeps_name(None)));
-        if kept { Err(Denied::ShareViolation) } else { Ok(()) }
+        let look = || self.inner.find(file).is_some_and(|file| file.look(|state| state.keeps_name(None)));
+        if look() && (!self.inner.give_way(file) || look()) { Err(Denied::ShareViolation) } else { Ok(()) }
     }
 
     /// Whether the opens on a directory let an entry be moved into it: a rename counts as an open of the directory that
@@ -226,7 +252,20 @@ impl Table {
             let ticket = wait.then(|| cx.ticket());
             state.locks_mut().lock(LockOwner::Posix(owner), &[range], ticket, cx.limits, cx.out)
         };
-        self.inner.enter(Instant::default(), file, take).1
+        let first = self.inner.enter(Instant::default(), file, take).1;
+        match first {
+            Err(LockError::Conflict(_)) if self.inner.give_way(file) => {
+                self.inner.enter(Instant::default(), file, take).1
+            }
+            other => other,
+        }
+    }
+
+    /// Whether a POSIX owner holds any range of a file.
+    #[must_use]
+    pub fn holds_posix(&self, file: FileId, owner: Owner) -> bool {
+        let held = |state: &State| state.locks().is_some_and(|locks| locks.holds(LockOwner::Posix(owner)));
+        self.inner.find(file).is_some_and(|file| file.look(held))
     }
 
     /// Unlocks whatever a POSIX owner holds of a range (RFC 8881 18.12).
@@ -368,9 +407,22 @@ impl Inner {
                 };
             }
         }
-        if let Some(sink) = &self.sink {
-            out.effects.into_iter().for_each(|effect| sink.effect(effect));
+        for effect in out.effects {
+            let holder = match &effect {
+                Effect::Break { holder, .. } | Effect::Revoked { holder, .. } => Some(holder),
+                _ => None,
+            };
+            match (holder, self.delegations.get(), &self.sink) {
+                (Some(HolderKey::Client(_)), Some((sink, _)), _) => sink.effect(effect),
+                (_, _, Some(sink)) => sink.effect(effect),
+                _ => {}
+            }
         }
+    }
+
+    /// Whether somebody who gives way did.
+    pub(crate) fn give_way(&self, file: FileId) -> bool {
+        self.delegations.get().is_some_and(|(_, way)| way.give_way(file))
     }
 
     fn overdue(&self, now: Instant) -> Option<(Instant, FileId, HolderKey)> {

@@ -378,6 +378,21 @@ impl Backend for LocalFs {
         self.root.make_special(dir, path, kind, mode)
     }
 
+    fn make_device(
+        &self,
+        cred: &Cred,
+        dir: &dyn Node,
+        path: &Path,
+        kind: FileKind,
+        rdev: u64,
+        mode: u32,
+    ) -> VfsResult<()> {
+        self.node.changeable()?;
+        let dir = LocalNode::directory(&self.root, dir)?;
+        self.root.identity.enter(cred)?;
+        self.root.make_device(dir, path, kind, rdev, mode)
+    }
+
     fn watch(&self, dir: &dyn Node, below: bool, told: &Arc<dyn Told>) -> VfsResult<Watching> {
         self.root.watch(LocalNode::directory(&self.root, dir)?.fd.as_fd(), below, told)
     }

@@ -4,8 +4,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
-use rustix::fs::{chmodat, linkat, mkdirat, mknodat, openat2, renameat, renameat_with, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, Dev, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::fs::{chmodat, linkat, makedev, mkdirat, mknodat, openat2, renameat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 use vfs::casefold::{Change, DirIndex};
@@ -136,11 +136,25 @@ impl Root {
             FileKind::Socket => FileType::Socket,
             _ => return Err(VfsError::NotSupported),
         };
+        self.make_node(dir, path, file_type, 0, mode)
+    }
+
+    /// See [`vfs::Backend::make_device`].
+    pub fn make_device(&self, dir: &LocalNode, path: &Path, kind: FileKind, rdev: u64, mode: u32) -> VfsResult<()> {
+        let file_type = match kind {
+            FileKind::BlockDevice => FileType::BlockDevice,
+            FileKind::CharDevice => FileType::CharacterDevice,
+            _ => return Err(VfsError::NotSupported),
+        };
+        self.make_node(dir, path, file_type, makedev((rdev >> 32) as u32, rdev as u32), mode)
+    }
+
+    fn make_node(&self, dir: &LocalNode, path: &Path, file_type: FileType, device: Dev, mode: u32) -> VfsResult<()> {
         let (parent, name) = self.parent_of(dir, path)?;
         let parent = parent.as_fd();
         let bits = Mode::from_raw_mode(mode & 0o7777);
         self.changing(&[(parent, Change::Added(name))], || {
-            mknodat(parent, name.as_bytes(), file_type, bits, 0).map_err(vfs_error)
+            mknodat(parent, name.as_bytes(), file_type, bits, device).map_err(vfs_error)
         })?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = open_entry(parent, name, flags, Mode::empty())?;

@@ -7,6 +7,7 @@ mod accounts;
 mod assembly;
 mod cli;
 mod config;
+mod dial;
 mod drive;
 mod failure;
 mod hints;

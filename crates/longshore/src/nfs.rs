@@ -18,9 +18,11 @@ use vfs::{Backend, Cred, Executor, PipePool};
 
 use crate::assembly::{Smb, random};
 use crate::config::Share;
+use crate::dial::Threads;
 use crate::drive::drive;
 use crate::failure::Failure;
 use crate::plan::{Plan, PlannedShare};
+use crate::state::ClientStore;
 
 /// How often idle files are closed.
 const SWEEP: Duration = Duration::from_secs(2);
@@ -43,7 +45,9 @@ impl Nfs {
     /// A server of what `plan` says, on the backends of `smb`.
     pub fn new(plan: &Plan, smb: &Smb, shards: usize, cores: usize) -> Result<Self, Failure> {
         let state = State::open(plan.config.server.state.as_deref())?;
-        let env = nfs_server::Env { clock: smb.clock(), random: random() };
+        let dialer: Arc<dyn nfs_server::Dialer> = Arc::new(Threads::default());
+        let env =
+            nfs_server::Env { clock: smb.clock(), random: random(), dialer: Some(dialer), store: state.clients() };
         let key = HandleKey::new(&state.key);
         let server = Server::new(settings(plan, smb)?, key, smb.table().clone(), env);
         let shared = Arc::new(Shared { server, volumes: Mutex::default() });
@@ -115,6 +119,7 @@ fn settings(plan: &Plan, smb: &Smb) -> Result<Config, Failure> {
         max_write_bytes: limits.max_write_bytes.min(MAX_TRANSFER_BYTES),
         page_read_bytes: path.page_read_bytes,
         worker_write_bytes: path.worker_write_bytes,
+        lease_secs: limits.nfs_lease_seconds,
     })
 }
 
@@ -198,6 +203,17 @@ impl State {
                 let mut key = [0; KEY_BYTES];
                 random()(&mut key);
                 Ok(Self { key, directory: None, _lock: None })
+            }
+        }
+    }
+
+    /// Where it is kept which NFSv4 clients hold files. Without it they cannot reclaim them.
+    fn clients(&self) -> Option<Arc<dyn nfs_server::Store>> {
+        match ClientStore::open(self.directory.as_deref()?) {
+            Ok(store) => Some(Arc::new(store)),
+            Err(error) => {
+                tracing::warn!(%error, "NFSv4 clients will not have their files again after a restart");
+                None
             }
         }
     }

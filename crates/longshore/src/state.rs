@@ -1,14 +1,18 @@
-//! The store of what outlives the process: an embedded database in the state directory, opened by `assembly` where a
-//! share is continuously available. It keeps the server's records and never looks into one.
+//! The stores of what outlives the process: embedded databases in the state directory, one for SMB's persistent handles,
+//! opened by `assembly` where a share is continuously available, one for NFSv4's clients, opened by `nfs`. They keep the
+//! servers' records and never look into one.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use nfs_server::StoreChange;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use smb_server::{Change, Store, StoreError};
 
-const HANDLES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("persistent-handles");
+const HANDLES: Table = TableDefinition::new("persistent-handles");
 const FILE: &str = "smb-handles.redb";
+const CLIENTS: Table = TableDefinition::new("nfsv4-clients");
+const CLIENTS_FILE: &str = "nfsv4-clients.redb";
 
 /// Where the state is when nobody says.
 pub fn default_directory() -> PathBuf {
@@ -20,37 +24,88 @@ pub fn default_directory() -> PathBuf {
     own.unwrap_or_else(|| PathBuf::from("/var/lib")).join("longshore")
 }
 
-/// The database. One process has it open at a time.
-pub struct StateStore(Database);
+/// SMB's handles. One process has them open at a time.
+pub struct StateStore(Records);
+
+/// NFSv4's clients. One process has them open at a time.
+pub struct ClientStore(Records);
+
+/// A database with one table of numbered records.
+struct Records {
+    database: Database,
+    table: Table,
+}
+
+type Table = TableDefinition<'static, u64, &'static [u8]>;
 
 impl StateStore {
     /// Opens the database in `directory`; both are made where they are not there.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(told)?;
-        let database = Database::create(directory.join(FILE)).map_err(told)?;
-        let begun = database.begin_write().map_err(told)?;
-        begun.open_table(HANDLES).map_err(told)?;
-        begun.commit().map_err(told)?;
-        Ok(Self(database))
+        Records::open(directory, FILE, HANDLES).map(Self).map_err(StoreError)
+    }
+}
+
+impl ClientStore {
+    /// The same.
+    pub fn open(directory: &Path) -> Result<Self, nfs_server::StoreError> {
+        Records::open(directory, CLIENTS_FILE, CLIENTS).map(Self).map_err(nfs_server::StoreError)
     }
 }
 
 impl Store for StateStore {
     fn load(&self) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
-        let reading = self.0.begin_read().map_err(told)?;
-        let table = reading.open_table(HANDLES).map_err(told)?;
+        self.0.load().map_err(StoreError)
+    }
+
+    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
+        let changes = changes.iter().map(|change| match change {
+            Change::Put { id, record } => (*id, Some(record.as_slice())),
+            Change::Remove { id } => (*id, None),
+        });
+        self.0.apply(changes).map_err(StoreError)
+    }
+}
+
+impl nfs_server::Store for ClientStore {
+    fn load(&self) -> Result<Vec<(u64, Vec<u8>)>, nfs_server::StoreError> {
+        self.0.load().map_err(nfs_server::StoreError)
+    }
+
+    fn apply(&self, changes: &[StoreChange]) -> Result<(), nfs_server::StoreError> {
+        let changes = changes.iter().map(|change| match change {
+            StoreChange::Put { id, record } => (*id, Some(record.as_slice())),
+            StoreChange::Remove { id } => (*id, None),
+        });
+        self.0.apply(changes).map_err(nfs_server::StoreError)
+    }
+}
+
+impl Records {
+    fn open(directory: &Path, file: &str, table: Table) -> Result<Self, String> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(told)?;
+        let database = Database::create(directory.join(file)).map_err(told)?;
+        let begun = database.begin_write().map_err(told)?;
+        begun.open_table(table).map_err(told)?;
+        begun.commit().map_err(told)?;
+        Ok(Self { database, table })
+    }
+
+    fn load(&self) -> Result<Vec<(u64, Vec<u8>)>, String> {
+        let reading = self.database.begin_read().map_err(told)?;
+        let table = reading.open_table(self.table).map_err(told)?;
         let entries = table.iter().map_err(told)?;
         entries.map(|entry| entry.map(|(id, record)| (id.value(), record.value().to_vec())).map_err(told)).collect()
     }
 
-    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
-        let begun = self.0.begin_write().map_err(told)?;
+    /// Puts the records that are there, removes those that are not.
+    fn apply<'a>(&self, changes: impl Iterator<Item = (u64, Option<&'a [u8]>)>) -> Result<(), String> {
+        let begun = self.database.begin_write().map_err(told)?;
         {
-            let mut table = begun.open_table(HANDLES).map_err(told)?;
-            for change in changes {
-                match change {
-                    Change::Put { id, record } => drop(table.insert(id, record.as_slice()).map_err(told)?),
-                    Change::Remove { id } => drop(table.remove(id).map_err(told)?),
+            let mut table = begun.open_table(self.table).map_err(told)?;
+            for (id, record) in changes {
+                match record {
+                    Some(record) => drop(table.insert(id, record).map_err(told)?),
+                    None => drop(table.remove(id).map_err(told)?),
                 }
             }
         }
@@ -58,8 +113,8 @@ impl Store for StateStore {
     }
 }
 
-fn told(error: impl std::fmt::Display) -> StoreError {
-    StoreError(error.to_string())
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
 
 #[cfg(test)]

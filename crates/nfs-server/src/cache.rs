@@ -43,7 +43,12 @@ impl Cache {
             return Arc::clone(kept);
         }
         if shard.len() >= MOST_PER_SHARD {
-            let oldest = shard.values().take(SAMPLE).min_by_key(|o| o.last_use_ms()).map(|o| o.handle.clone());
+            let oldest = shard
+                .values()
+                .filter(|o| Arc::strong_count(o) == 1)
+                .take(SAMPLE)
+                .min_by_key(|o| o.last_use_ms())
+                .map(|o| o.handle.clone());
             gone.extend(oldest.and_then(|handle| shard.remove(&handle)));
         }
         object.used_at(now_ms);
@@ -64,7 +69,10 @@ impl Cache {
     /// Forgets what has not been used for a while.
     pub fn sweep(&self, now_ms: u64) {
         for shard in &self.shards {
-            let idle = |object: &Object| object.last_use_ms().saturating_add(IDLE_MS) < now_ms;
+            // What an NFSv4 open holds must be found by its handle, also when it has no name any more.
+            let idle = |object: &Arc<Object>| {
+                Arc::strong_count(object) == 1 && object.last_use_ms().saturating_add(IDLE_MS) < now_ms
+            };
             let gone: Vec<_> = shard.lock().extract_if(|_, object| idle(object)).collect();
             drop(gone);
         }

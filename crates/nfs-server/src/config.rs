@@ -19,6 +19,8 @@ pub struct Config {
     pub page_read_bytes: Option<u32>,
     /// WRITEs of at least this many bytes may run beside the connection's thread.
     pub worker_write_bytes: u32,
+    /// How long an NFSv4 client may be silent before others may have what it holds. Read when the server starts.
+    pub lease_secs: u32,
 }
 
 /// Hosts, by address.

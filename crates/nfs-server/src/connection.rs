@@ -12,12 +12,14 @@ use std::task::{Context, Poll, Waker};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nfs_wire::nfs3::WriteHead;
 use nfs_wire::rpc::{Call, FragmentHeader};
-use nfs_wire::xdr::Reader;
+use nfs_wire::xdr::{Put, Reader};
 use vfs::{Buf, Frame, Reply};
 
 use crate::config::Caller;
+use crate::nfs4::state::line::Line;
+use crate::reply::ReplyWriter;
 use crate::server::Server;
-use crate::{PathCounters, Shard, dispatch};
+use crate::{PathCounters, Shard, dispatch, nfs4};
 
 /// The record mark.
 const MARK_BYTES: usize = 4;
@@ -67,6 +69,8 @@ pub(crate) struct Inner {
     finished: Cell<Option<&'static str>>,
     /// A call that made sense has come.
     pub established: Cell<bool>,
+    /// The connection as a client that can be called.
+    pub line: Arc<Line>,
 }
 
 impl Connection {
@@ -82,6 +86,7 @@ impl Connection {
             reply_bytes: Cell::new(0),
             finished: Cell::new(None),
             established: Cell::new(false),
+            line: Arc::default(),
         };
         Self {
             inner: Rc::new(inner),
@@ -176,6 +181,10 @@ impl Connection {
     pub fn poll(&mut self, cx: &mut Context<'_>) {
         if !self.waker.will_wake(cx.waker()) {
             self.waker = cx.waker().clone();
+            self.inner.line.listen(&self.waker);
+        }
+        while let Some(record) = self.inner.line.next() {
+            self.inner.send_record(&record);
         }
         while let Poll::Ready(Some(())) = self.parked.poll_next_unpin(cx) {}
         while self.has_room()
@@ -217,8 +226,14 @@ impl Connection {
         self.inner.established.get()
     }
 
-    /// The connection is over. NFSv3 has no state that ends with it.
+    /// Whether something goes on after the end of the connection: nothing does.
+    pub fn is_lingering(&self) -> bool {
+        false
+    }
+
+    /// The connection is over. No state ends with it; nobody is called back on it any more.
     pub fn closed(&mut self, why: &str) {
+        self.inner.line.close();
         tracing::debug!(peer = %self.inner.peer, why, "an NFS connection ended");
         self.parked.clear();
         self.held_back.clear();
@@ -229,7 +244,11 @@ impl Connection {
 /// Where the data of a WRITE begin in a fragment, as far as its first bytes tell.
 fn payload_at(prefix: &[u8]) -> usize {
     let mut r = Reader::new(prefix.get(MARK_BYTES..).unwrap_or_default());
-    let found = Call::decode(&mut r).is_ok() && WriteHead::decode_with_length(&mut r).is_ok();
+    let found = match Call::decode(&mut r) {
+        Ok(call) if call.version == 4 => nfs4::find_payload(&mut r),
+        Ok(_) => WriteHead::decode_with_length(&mut r).is_ok(),
+        Err(_) => false,
+    };
     if found { MARK_BYTES + r.position() } else { WRITE_PAYLOAD_AT }
 }
 
@@ -237,6 +256,12 @@ fn payload_at(prefix: &[u8]) -> usize {
 pub(crate) struct Reserved {
     conn: Rc<Inner>,
     bytes: usize,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.inner.line.close();
+    }
 }
 
 impl Drop for Reserved {
@@ -250,6 +275,13 @@ impl Inner {
     pub fn send(&self, reply: Reply) {
         self.reply_bytes.update(|bytes| bytes + reply.len_bytes());
         self.replies.borrow_mut().push_back(reply);
+    }
+
+    /// Queues a record of this end's own.
+    fn send_record(&self, record: &[u8]) {
+        let mut out = ReplyWriter::new(&self.shard.pool, record.len() + MARK_BYTES);
+        out.put_bytes(record);
+        self.send(out.finish().0);
     }
 
     /// Counts the room a call takes for its reply until the guard is dropped.

@@ -1,6 +1,7 @@
 //! From a record to its reply: the RPC header (RFC 5531), who calls, the table of programs, and what is answered when
 //! a call is none of them.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,13 +20,17 @@ use crate::connection::Inner;
 use crate::failure::Halt;
 use crate::files::Cx;
 use crate::nfs3::read::HEAD_BYTES;
+use crate::replay::{Found, Key};
 use crate::reply::ReplyWriter;
-use crate::{PathCounters, mount, nfs3, portmap};
+use crate::{PathCounters, mount, nfs3, nfs4, portmap};
 
 /// Room a reply begins with unless the call says how much it will need.
 const SMALL_REPLY_BYTES: usize = 512;
 /// Room for a listing, whatever the client would take; it grows where it must.
-const LISTING_REPLY_BYTES: usize = 64 << 10;
+pub(crate) const LISTING_REPLY_BYTES: usize = 64 << 10;
+
+/// Bytes of a call's arguments that are looked at to tell it from others.
+const PRINTED_BYTES: usize = 512;
 
 /// A procedure of a program that is served here.
 #[derive(Clone, Copy)]
@@ -36,6 +41,14 @@ enum Procedure {
     /// In version 1 or 3.
     Mount(MountProc, u32),
     Nfs3(Nfs3Proc),
+    Nfs4(Nfs4Proc),
+}
+
+/// The procedures of NFSv4.
+#[derive(Clone, Copy)]
+enum Nfs4Proc {
+    Null,
+    Compound,
 }
 
 /// One call as READ and WRITE see it.
@@ -43,10 +56,12 @@ pub(crate) struct Job<'a> {
     pub conn: &'a Rc<Inner>,
     /// Who calls; nothing may wait.
     pub cx: Cx,
+    /// The call's transaction id.
+    pub xid: u32,
     /// The record.
     pub frame: &'a Frame,
     /// Where the arguments begin in it.
-    args_at: usize,
+    pub args_at: usize,
     /// Further calls are waiting behind it.
     pub more_behind: bool,
 }
@@ -55,6 +70,21 @@ impl Job<'_> {
     /// The arguments.
     pub fn args(&self) -> Reader<'_> {
         Reader::new(self.frame.get(self.args_at..).unwrap_or_default())
+    }
+
+    /// What tells the call from others when it is sent again.
+    pub fn key(&self) -> Key {
+        Key { peer: self.cx.peer, xid: self.xid, print: self.print() }
+    }
+
+    /// A number that is another one for most other arguments, and never 0. The beginning is enough: there stand the
+    /// operations.
+    pub fn print(&self) -> u64 {
+        let bytes = self.args().rest();
+        let (head, _) = bytes.split_at(bytes.len().min(PRINTED_BYTES));
+        let mut hasher = DefaultHasher::new();
+        (head, bytes.len()).hash(&mut hasher);
+        hasher.finish() | 1
     }
 }
 
@@ -77,8 +107,7 @@ pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
         Ok(call) => call,
         Err(BadCall::RpcMismatch { xid }) => return refuse(&conn, xid, &Refused::RpcMismatch),
         Err(BadCall::Auth { xid, stat }) => return refuse(&conn, xid, &Refused::Auth(stat)),
-        // Nothing here calls a client, so that no reply is waited for.
-        Err(BadCall::Reply) => return,
+        Err(BadCall::Reply) => return conn.line.answered(&frame),
         Err(BadCall::Malformed(_)) => return conn.disconnect("a record that is no RPC message"),
     };
     let args_at = r.position();
@@ -87,7 +116,7 @@ pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
             conn.established.set(conn.established.get() || conn.server.knows(conn.peer));
             let (server, peer, local) = (Arc::clone(&conn.server), conn.peer, conn.local);
             let cx = Cx { server, peer, local, caller, wait: Wait::Never };
-            let job = Job { conn: &conn, cx, frame: &frame, args_at, more_behind };
+            let job = Job { conn: &conn, cx, xid: call.xid, frame: &frame, args_at, more_behind };
             answer(procedure, &job, call.xid).await
         }
         Err(refused) => Err(refused),
@@ -127,12 +156,21 @@ fn procedure(call: &Call<'_>) -> Result<Procedure, Refused> {
         (program::PORTMAP, version @ (3 | 4)) => RpcbProc::from_u32(number).map(|p| Procedure::Rpcbind(p, version)),
         (program::MOUNT, version @ (1 | 3)) => MountProc::from_u32(number).map(|p| Procedure::Mount(p, version)),
         (program::NFS, 3) => Nfs3Proc::from_u32(number).map(Procedure::Nfs3),
+        (program::NFS, 4) => nfs4_procedure(number).map(Procedure::Nfs4),
         (program::PORTMAP, _) => return Err(Refused::ProgMismatch(2, 4)),
         (program::MOUNT, _) => return Err(Refused::ProgMismatch(1, 3)),
-        (program::NFS, _) => return Err(Refused::ProgMismatch(3, 3)),
+        (program::NFS, _) => return Err(Refused::ProgMismatch(3, 4)),
         _ => return Err(Refused::ProgUnavail),
     };
     found.ok_or(Refused::ProcUnavail)
+}
+
+fn nfs4_procedure(number: u32) -> Option<Nfs4Proc> {
+    match number {
+        nfs_wire::nfs4::PROC_NULL => Some(Nfs4Proc::Null),
+        nfs_wire::nfs4::PROC_COMPOUND => Some(Nfs4Proc::Compound),
+        _ => None,
+    }
 }
 
 /// Who calls. The last credential is remembered as it was sent: the next call mostly bears the same.
@@ -163,6 +201,8 @@ async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32) -> Result<(), Ref
     let done = match procedure {
         Procedure::Nfs3(Nfs3Proc::Read) => nfs3::read::read(job, &mut out).await,
         Procedure::Nfs3(Nfs3Proc::Write) => nfs3::write::write(job, &mut out).await,
+        Procedure::Nfs4(Nfs4Proc::Null) => Ok(()),
+        Procedure::Nfs4(Nfs4Proc::Compound) => nfs4::call(job, &mut out).await,
         other => in_place_or_beside(other, job, &mut out).await,
     };
     match done {
@@ -170,6 +210,7 @@ async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32) -> Result<(), Ref
             send(job.conn, out);
             Ok(())
         }
+        Err(Halt::Silent) => Ok(()),
         Err(Halt::Malformed) => Err(Refused::GarbageArgs),
         Err(Halt::Unavailable) => Err(Refused::ProcUnavail),
         Err(Halt::WouldBlock | Halt::Lost) => Err(Refused::SystemErr),
@@ -187,6 +228,7 @@ fn reply_room(procedure: Procedure, job: &Job<'_>) -> usize {
             .map_or(SMALL_REPLY_BYTES, |args| (args.count_bytes as usize).min(LISTING_REPLY_BYTES) + HEAD_BYTES),
         Procedure::Nfs3(Nfs3Proc::ReaddirPlus) => ReaddirPlusArgs::decode(&mut args)
             .map_or(SMALL_REPLY_BYTES, |args| (args.max_count_bytes as usize).min(LISTING_REPLY_BYTES) + HEAD_BYTES),
+        Procedure::Nfs4(Nfs4Proc::Compound) => nfs4::reply_room(&mut args, config.max_read_bytes),
         _ => SMALL_REPLY_BYTES,
     }
 }
@@ -200,11 +242,23 @@ async fn in_place_or_beside(procedure: Procedure, job: &Job<'_>, out: &mut Reply
             other => return other,
         }
     }
+    let doing = match once(procedure, job) {
+        None => None,
+        Some(Found::New(doing)) => Some(doing),
+        Some(Found::UnderWay) => return Err(Halt::Silent),
+        Some(Found::Done(reply)) => {
+            out.put_bytes(&reply);
+            return Ok(());
+        }
+    };
     let cx = Cx { wait: Wait::Allowed, ..job.cx.clone() };
     let (frame, args_at, mut lent) = (job.frame.clone(), job.args_at, out.lend());
     let work = move || {
         let mut args = Reader::new(frame.get(args_at..).unwrap_or_default());
         let done = run(procedure, &cx, &mut args, &mut lent);
+        if let (Some(doing), Ok(())) = (doing, done) {
+            doing.done(lent.since(begin));
+        }
         (lent, done)
     };
     let (lent, done) = job.conn.offload(work).await.ok_or(Halt::Lost)?;
@@ -212,11 +266,19 @@ async fn in_place_or_beside(procedure: Procedure, job: &Job<'_>, out: &mut Reply
     done
 }
 
+/// What is known of a call that must not be done twice.
+fn once(procedure: Procedure, job: &Job<'_>) -> Option<Found> {
+    let Procedure::Nfs3(procedure) = procedure else { return None };
+    let now_ms = job.cx.server.env.clock.monotonic_ms();
+    nfs3::is_once(procedure).then(|| job.cx.server.replays.begin(job.key(), now_ms))
+}
+
 fn is_quick(procedure: Procedure) -> bool {
     match procedure {
         Procedure::Portmap(_) | Procedure::Rpcbind(..) => true,
         Procedure::Mount(procedure, _) => procedure != MountProc::Mnt,
         Procedure::Nfs3(procedure) => nfs3::is_quick(procedure),
+        Procedure::Nfs4(_) => false,
     }
 }
 
@@ -226,5 +288,7 @@ fn run(procedure: Procedure, cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWrit
         Procedure::Rpcbind(procedure, version) => portmap::rpcbind(procedure, version, cx, args, out),
         Procedure::Mount(procedure, version) => mount::run(procedure, version, cx, args, out),
         Procedure::Nfs3(procedure) => nfs3::run(procedure, cx, args, out),
+        // These do not come here.
+        Procedure::Nfs4(_) => Err(Halt::Unavailable),
     }
 }

@@ -1,8 +1,11 @@
 //! What a connection needs from outside: time, chance, threads, memory. All of it is a seam.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use vfs::{BufPool, Executor, PipePool};
+
+use crate::store::Store;
 
 /// Time, as the server sees it.
 pub trait Clock: Send + Sync {
@@ -16,6 +19,15 @@ pub trait Clock: Send + Sync {
 /// Fills its argument with bytes nobody can guess.
 pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
+/// Takes the record that answers a call; `None` when none will come.
+pub type OnReply = Box<dyn FnOnce(Option<Vec<u8>>) + Send>;
+
+/// Calls clients where they say they listen: NFSv4.0's callbacks (RFC 7530 16.33).
+pub trait Dialer: Send + Sync {
+    /// Sends a record, without its mark, and hands the reply's to `done`, possibly on another thread. Does not wait.
+    fn call(&self, to: SocketAddr, record: Vec<u8>, done: OnReply);
+}
+
 /// What all connections of a server share.
 #[derive(Clone)]
 pub struct Env {
@@ -23,6 +35,10 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub random: Random,
+    /// Reaches NFSv4.0 clients; without it they are given no delegations.
+    pub dialer: Option<Arc<dyn Dialer>>,
+    /// Remembers NFSv4 clients over a restart; without it nothing can be reclaimed.
+    pub store: Option<Arc<dyn Store>>,
 }
 
 /// What a connection gets from the thread it lives on.

@@ -26,6 +26,8 @@ pub enum Halt {
     WouldBlock,
     /// The procedure is not offered: PROC_UNAVAIL.
     Unavailable,
+    /// It is being done already: nothing is answered.
+    Silent,
     /// The worker did not come back: SYSTEM_ERR.
     Lost,
 }

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{PostOpAttr, WccData};
@@ -28,8 +28,8 @@ pub(crate) struct Object {
     last_use_ms: AtomicU64,
     changes: AtomicU64,
     changing: AtomicU32,
-    /// A write to it met a slow device.
-    pub slow: AtomicBool,
+    /// Whether its device keeps up with what is written in place; while not, writes go to a worker.
+    pub pace: vfs::Pace,
 }
 
 /// The object opened for data by one user.
@@ -51,7 +51,7 @@ impl Object {
             last_use_ms: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             changing: AtomicU32::new(0),
-            slow: AtomicBool::new(false),
+            pace: vfs::Pace::default(),
         }
     }
 
@@ -114,10 +114,10 @@ pub(crate) struct Target {
 impl Cx {
     /// The object a handle names: BADHANDLE for a handle this server did not make, STALE for an object that is gone.
     pub fn target(&self, handle: &[u8]) -> Done<Target> {
-        let now_ms = self.server.env.clock.monotonic_ms();
-        if let Some(object) = self.server.cache.find(handle, now_ms) {
-            return self.admitted(object);
+        if let Some(kept) = self.kept(handle) {
+            return kept;
         }
+        let now_ms = self.server.env.clock.monotonic_ms();
         let (id, name) = self.server.key.open(handle).map_err(|_| NfsStat3::BADHANDLE)?;
         let export = self.server.export(&id).ok_or(NfsStat3::STALE)?;
         let cred = export.cred(&self.caller);
@@ -127,6 +127,12 @@ impl Cx {
         };
         let object = Object::new(handle.to_vec(), &export, opened?.node);
         self.admitted(self.server.cache.keep(object, now_ms))
+    }
+
+    /// The same for an object that is kept open.
+    pub fn kept(&self, handle: &[u8]) -> Option<Done<Target>> {
+        let object = self.server.cache.find(handle, self.server.env.clock.monotonic_ms())?;
+        Some(self.admitted(object))
     }
 
     /// The same for one that is to be changed.
@@ -268,6 +274,13 @@ pub(crate) struct Changing {
 }
 
 impl Changing {
+    /// NFSv4's change attribute before and now; nothing before when it is not to be told.
+    pub fn change(&self) -> (Option<u64>, Option<u64>) {
+        let after = self.object.node.attr().ok().map(|attr| attr.change);
+        let undisturbed = self.object.changes.load(Ordering::Acquire) == self.number;
+        (self.before.filter(|_| undisturbed).map(|attr| attr.change), after)
+    }
+
     /// The attributes, now that the change is made or has failed.
     pub fn wcc(&self) -> WccData {
         let after = self.object.node.attr().ok().map(|attr| fattr(&self.object.export, &attr));

@@ -28,6 +28,11 @@ impl ReplyWriter {
         self.buf.spare().get_mut(..len_bytes).unwrap_or_default()
     }
 
+    /// What was written from `at` on.
+    pub fn since(&self, at: usize) -> &[u8] {
+        self.buf.get(at..).unwrap_or_default()
+    }
+
     /// Takes in `len_bytes` that were written to the room.
     pub fn advance(&mut self, len_bytes: usize) {
         self.buf.grow(len_bytes);

@@ -14,6 +14,8 @@ use crate::Env;
 use crate::cache::Cache;
 use crate::config::{Config, Export};
 use crate::handle::{ExportId, HandleKey};
+use crate::nfs4::state::State;
+use crate::replay::Replays;
 
 /// Mounts remembered for DUMP; nothing depends on them.
 const MAX_MOUNTS: usize = 1024;
@@ -25,6 +27,10 @@ pub struct Server {
     pub(crate) settings: ArcSwap<Settings>,
     pub(crate) table: Table,
     pub(crate) cache: Cache,
+    /// Replies to calls that must not be done twice.
+    pub(crate) replays: Replays,
+    /// Who holds what over NFSv4.
+    pub(crate) state: Arc<State>,
     pub(crate) mounts: Mutex<VecDeque<(IpAddr, Vec<u8>)>>,
     verifier: AtomicU64,
 }
@@ -33,6 +39,8 @@ pub struct Server {
 pub(crate) struct Settings {
     pub config: Config,
     pub exports: Vec<Arc<Exported>>,
+    /// When it was taken into use, in seconds since 1970.
+    pub since_secs: u32,
 }
 
 /// An export with the number that is in its handles.
@@ -59,13 +67,13 @@ impl Exported {
 }
 
 impl Settings {
-    fn new(mut config: Config, key: &HandleKey) -> Self {
+    fn new(mut config: Config, key: &HandleKey, since_secs: u32) -> Self {
         let exported = |export: Export| {
             let root_dev = export.backend.root().id().dev;
             Arc::new(Exported { id: key.export_id(&export.name), root_dev, export })
         };
         let exports = std::mem::take(&mut config.exports).into_iter().map(exported).collect();
-        Self { config, exports }
+        Self { config, exports, since_secs }
     }
 }
 
@@ -75,9 +83,12 @@ impl Server {
     pub fn new(config: Config, key: HandleKey, table: Table, env: Env) -> Arc<Self> {
         let mut verifier = [0; 8];
         (env.random)(&mut verifier);
+        let state = State::new(&env, &table, config.lease_secs);
         Arc::new(Self {
-            settings: ArcSwap::from_pointee(Settings::new(config, &key)),
+            settings: ArcSwap::from_pointee(Settings::new(config, &key, env.clock.unix_secs())),
             cache: Cache::default(),
+            replays: Replays::default(),
+            state,
             mounts: Mutex::default(),
             verifier: AtomicU64::new(u64::from_be_bytes(verifier)),
             env,
@@ -88,13 +99,14 @@ impl Server {
 
     /// Replaces the settings. Handles of exports that are still there stay good.
     pub fn reload(&self, config: Config) {
-        self.settings.store(Arc::new(Settings::new(config, &self.key)));
+        self.settings.store(Arc::new(Settings::new(config, &self.key, self.env.clock.unix_secs())));
         self.cache.clear();
     }
 
-    /// Closes files that nobody has used for a while; to be called every few seconds.
+    /// Closes files that nobody has used for a while, and lets NFSv4's leases run; to be called every few seconds. May wait.
     pub fn sweep(&self) {
         self.cache.sweep(self.env.clock.monotonic_ms());
+        self.state.sweep();
     }
 
     /// Objects kept open between calls.

@@ -35,6 +35,7 @@ mod server;
 mod session;
 mod signing;
 mod slab;
+mod spelling;
 mod store;
 mod stream;
 mod tree;

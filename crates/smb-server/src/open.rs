@@ -117,6 +117,8 @@ pub struct StreamOpen {
 pub struct Listing {
     /// The pattern, as it was given first.
     pub pattern: Pattern,
+    /// The pattern may be the short name of an entry.
+    pub by_short_name: bool,
     /// `.` and `..` are entries 0 and 1; after them the backend's cookies go on.
     pub dots_given: u8,
     /// The backend's cookie.
@@ -129,8 +131,8 @@ pub struct Listing {
 
 impl Listing {
     /// A listing of what `pattern` has, at its start.
-    pub fn new(pattern: Pattern) -> Self {
-        Self { pattern, dots_given: 0, cookie: 0, found_any: false, ended: false }
+    pub fn new(pattern: Pattern, by_short_name: bool) -> Self {
+        Self { pattern, by_short_name, dots_given: 0, cookie: 0, found_any: false, ended: false }
     }
 }
 

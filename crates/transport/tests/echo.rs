@@ -67,6 +67,24 @@ fn sixteen_requests_in_one_segment_cost_one_send() {
     assert_eq!(after.recv_calls - before.recv_calls, 1);
 }
 
+/// However fast it sent before, and whether or not that made it wait for others.
+#[test]
+fn a_request_after_a_burst_is_answered() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    let many: Vec<u8> = (0..64).flat_map(|i| framed(&numbered(i, 100))).collect();
+    for _ in 0..20 {
+        for _ in 0..64 {
+            peer.0.write_all(&many).unwrap();
+            for i in 0..64 {
+                assert_eq!(peer.receive(), numbered(i, 100));
+            }
+        }
+        peer.send(&numbered(7, 100));
+        assert_eq!(peer.receive(), numbered(7, 100));
+    }
+}
+
 #[test]
 fn who_does_not_read_is_not_read_from_and_others_are_served() {
     let limits = Limits { queued_reply_bytes: 2 << 20, ..Limits::default() };
@@ -218,6 +236,21 @@ fn a_machine_ends_its_connection_after_the_last_reply() {
     assert_eq!(peer.receive(), [ask::QUIT, 1, 2, 3]);
     assert!(peer.is_ended());
     assert_eq!(world.why(), "ended by the server");
+}
+
+#[test]
+fn what_lasts_goes_on_without_its_connection() {
+    for (kind, goes_on) in [(ask::LASTING, true), (ask::LATER, false)] {
+        let world = World::start(Limits::default());
+        let mut peer = world.connect();
+        peer.send(&[kind]);
+        peer.send(b"q");
+        assert_eq!(peer.receive(), b"q");
+        assert!(peer.is_ended(), "the socket is not kept");
+        let why = || world.closed.recv_timeout(Duration::from_secs(1)).ok();
+        assert_eq!(why().as_deref(), Some("ended by the server"));
+        assert_eq!(why().as_deref(), goes_on.then_some("went on"));
+    }
 }
 
 #[test]

@@ -212,8 +212,8 @@ pub trait Backend: Send + std::marker::Sync + 'static {
     /// by other programs. [`Stale`](crate::VfsError::Stale) when that entry is gone or lies outside the root.
     fn path_of(&self, node: &dyn Node) -> VfsResult<Path>;
 
-    /// The same path with every component as the directory spells it, where a component is found only by ignoring case;
-    /// components that exist exactly win. [`NotFound`](crate::VfsError::NotFound) when the last component matches nothing
+    /// The same path with every component as the directory spells it, where a component is found only by ignoring case,
+    /// or by the name [`shortname`](crate::shortname) makes up; components that exist exactly win, and case goes before. [`NotFound`](crate::VfsError::NotFound) when the last component matches nothing
     /// (and [`PathNotFound`](crate::VfsError::PathNotFound) when an earlier one does): then the answer's `Path` for a new
     /// object is had from [`Backend::spell_parent`].
     fn spell(&self, cred: &Cred, dir: &dyn Node, path: &Path, wait: Wait) -> VfsResult<Path>;
@@ -257,6 +257,21 @@ pub trait Backend: Send + std::marker::Sync + 'static {
     /// Makes a named pipe or a local socket at `path`, with exactly these permission bits.
     /// [`NotSupported`](crate::VfsError::NotSupported) for other kinds, and where there are none.
     fn make_special(&self, _cred: &Cred, _dir: &dyn Node, _path: &Path, _kind: FileKind, _mode: u32) -> VfsResult<()> {
+        Err(crate::VfsError::NotSupported)
+    }
+
+    /// Makes a device (`rdev` as in [`Attr::rdev`]) at `path`, with exactly these permission bits; it is never acted on
+    /// here. [`NotPermitted`](crate::VfsError::NotPermitted) unless the identity may,
+    /// [`NotSupported`](crate::VfsError::NotSupported) for other kinds, and where there are none.
+    fn make_device(
+        &self,
+        _cred: &Cred,
+        _dir: &dyn Node,
+        _path: &Path,
+        _kind: FileKind,
+        _rdev: u64,
+        _mode: u32,
+    ) -> VfsResult<()> {
         Err(crate::VfsError::NotSupported)
     }
 

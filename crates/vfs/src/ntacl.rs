@@ -158,6 +158,26 @@ pub fn posix_entries(bytes: &[u8]) -> Option<Vec<PosixEntry>> {
     entries.iter().map(entry).collect()
 }
 
+/// The form that [`posix_entries`] reads, for entries in the order the kernel wants: owner, users, owning group, groups,
+/// mask, others, and within a kind by number.
+pub fn posix_bytes(entries: &[PosixEntry]) -> Vec<u8> {
+    let mut out = KERNEL_VERSION.to_le_bytes().to_vec();
+    for entry in entries {
+        let (tag, id) = match entry.tag {
+            PosixTag::Owner => (0x01u16, u32::MAX),
+            PosixTag::User(id) => (0x02, id),
+            PosixTag::OwningGroup => (0x04, u32::MAX),
+            PosixTag::Group(id) => (0x08, id),
+            PosixTag::Mask => (0x10, u32::MAX),
+            PosixTag::Other => (0x20, u32::MAX),
+        };
+        out.extend_from_slice(&tag.to_le_bytes());
+        out.extend_from_slice(&u16::from(entry.perm & 7).to_le_bytes());
+        out.extend_from_slice(&id.to_le_bytes());
+    }
+    out
+}
+
 /// The three entries a mode stands for.
 pub fn mode_entries(mode: u32) -> Vec<PosixEntry> {
     let entry = |tag, shift: u32| PosixEntry { tag, perm: (mode >> shift) as u8 & 7 };
@@ -348,5 +368,6 @@ mod tests {
         let others = PosixEntry { tag: PosixTag::Other, perm: 5 };
         assert_eq!(mode_entries(0o2775)[2], others);
         assert_eq!(posix_entries(&hex(ACCESS)[..11]), None);
+        assert_eq!(posix_bytes(&acl.access), hex(ACCESS));
     }
 }

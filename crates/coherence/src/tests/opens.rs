@@ -131,7 +131,7 @@ fn a_momentary_open_obeys_share_modes_and_is_no_open() {
 #[test]
 fn a_mode_is_changed_only_where_the_others_allow() {
     let table = Table::new();
-    let mut one = open(&table, R, ALL).expect("one");
+    let one = open(&table, R, ALL).expect("one");
     let two = open(&table, R, ShareKinds::READ).expect("two");
     assert_eq!(one.reshare(R | W, ALL), Err(Denied::ShareViolation));
     assert_eq!((one.access(), one.share()), (R, ALL));

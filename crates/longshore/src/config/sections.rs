@@ -120,6 +120,7 @@ fn limits(mut section: Section<'_, '_>, limits: &mut Limits) {
     section.set("max_read_bytes", &mut limits.max_read_bytes, transfer());
     section.set("max_write_bytes", &mut limits.max_write_bytes, transfer());
     section.set("max_transact_bytes", &mut limits.max_transact_bytes, size(MIN_TRANSFER_BYTES, MAX_TRANSFER_BYTES));
+    section.set("nfs_lease_seconds", &mut limits.nfs_lease_seconds, count(1));
     section.finish();
 }
 
@@ -184,6 +185,7 @@ fn share(mut section: Section<'_, '_>, share: &mut Share, directory: &Path) {
     section.set("hide", &mut share.hide, patterns);
     section.set("hide_dot_files", &mut share.hide_dot_files, flag);
     section.set("case_sensitive", &mut share.case_sensitive, flag);
+    section.set("short_names", &mut share.short_names, flag);
     section.set("encryption", &mut share.encryption_required, one_of(&REQUIRED));
     section.set("continuously_available", &mut share.continuously_available, flag);
     section.set("assume_no_devices", &mut share.assume_no_devices, flag);

@@ -10,6 +10,8 @@ pub(crate) mod read;
 mod volume;
 pub(crate) mod write;
 
+pub(crate) use object::parent;
+
 use nfs_wire::nfs3::{Failed, Nfs3Proc, NfsStat3};
 use nfs_wire::xdr::{Reader, Xdr};
 use vfs::{Access, Disposition, OpenHow, WantKind};
@@ -26,6 +28,12 @@ pub(crate) const LOOK: OpenHow =
 pub(crate) fn is_quick(procedure: Nfs3Proc) -> bool {
     use Nfs3Proc::*;
     matches!(procedure, Null | Getattr | Lookup | Access | Readlink | Fsstat | Fsinfo | Pathconf)
+}
+
+/// Whether a procedure that is done a second time does something else, or fails where it had worked.
+pub(crate) fn is_once(procedure: Nfs3Proc) -> bool {
+    use Nfs3Proc::*;
+    matches!(procedure, Setattr | Create | Mkdir | Symlink | Mknod | Remove | Rmdir | Rename | Link)
 }
 
 /// Runs a procedure: appends its results to `out`.

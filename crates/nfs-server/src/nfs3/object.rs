@@ -103,7 +103,7 @@ fn find(cx: &Cx, args: &DirOp<'_>) -> Done<(Arc<Object>, Attr)> {
 }
 
 /// The directory above; an export's root is above itself.
-pub(super) fn parent(cx: &Cx, dir: &Target, attr: Attr) -> Done<(Arc<Object>, Attr)> {
+pub(crate) fn parent(cx: &Cx, dir: &Target, attr: Attr) -> Done<(Arc<Object>, Attr)> {
     let export = &dir.object.export;
     let Some(path) = export.backend.path_of(&*dir.object.node)?.parent() else {
         return Ok((Arc::clone(&dir.object), attr));

@@ -1,6 +1,13 @@
-//! A client made of the wire crate and a server, joined in memory: what a client sees of NFSv3, MOUNT and the portmapper.
+//! A client made of the wire crate and a server, joined in memory: what a client sees of NFSv3 and NFSv4, MOUNT and the
+//! portmapper.
 
 mod files;
 mod hostile;
 mod names;
+mod v4;
+mod v4_files;
+mod v4_locks;
+mod v4_names;
+mod v4_sessions;
+
 mod world;

@@ -1,11 +1,14 @@
 //! A server on a file system in memory, and a client that sends calls and decodes what comes back.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
 use coherence::Table;
 use nfs_server::{
-    Clock, Config, Connection, Env, Export, ExportOptions, HandleKey, Network, PathCounters, Server, Shard, Squash,
+    Clock, Config, Connection, Dialer, Env, Export, ExportOptions, HandleKey, Network, OnReply, PathCounters, Server,
+    Shard, Squash, Store, StoreChange, StoreError,
 };
 use nfs_wire::NfsStat3;
 use nfs_wire::mount::MountResult;
@@ -37,6 +40,39 @@ pub struct World {
     pub table: Table,
     pub clock: Arc<ManualClock>,
     pub counters: Arc<PathCounters>,
+    pub dialer: Arc<Dialled>,
+    pub store: Arc<Records>,
+}
+
+/// What the server sends to clients that are to be dialled; tests answer it.
+#[derive(Default)]
+pub struct Dialled(pub Mutex<Vec<(SocketAddr, Vec<u8>, OnReply)>>);
+
+impl Dialer for Dialled {
+    fn call(&self, to: SocketAddr, record: Vec<u8>, done: OnReply) {
+        self.0.lock().unwrap().push((to, record, done));
+    }
+}
+
+/// The store of clients, in memory.
+#[derive(Default)]
+pub struct Records(pub Mutex<BTreeMap<u64, Vec<u8>>>);
+
+impl Store for Records {
+    fn load(&self) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
+        Ok(self.0.lock().unwrap().clone().into_iter().collect())
+    }
+
+    fn apply(&self, changes: &[StoreChange]) -> Result<(), StoreError> {
+        let mut records = self.0.lock().unwrap();
+        for change in changes {
+            match change {
+                StoreChange::Put { id, record } => drop(records.insert(*id, record.clone())),
+                StoreChange::Remove { id } => drop(records.remove(id)),
+            }
+        }
+        Ok(())
+    }
 }
 
 impl World {
@@ -48,15 +84,20 @@ impl World {
         let clock = ManualClock::at_secs(1_700_000_000);
         let fs = MemFs::new(Arc::clone(&clock));
         let table = Table::new();
-        let mut world =
-            Self { server: Self::server(&fs, &table, &clock, change, 1), fs, table, clock, counters: Arc::default() };
-        world.counters = Arc::default();
-        world
+        let (dialer, store): (Arc<Dialled>, Arc<Records>) = Default::default();
+        let server = Self::server(&fs, &table, &clock, change, (&dialer, &store), 1);
+        Self { server, fs, table, clock, counters: Arc::default(), dialer, store }
     }
 
     /// The server of another run: the same key, other chance.
     pub fn restart(&mut self) {
-        self.server = Self::server(&self.fs, &self.table, &self.clock, |_| {}, 2);
+        self.server = Self::server(&self.fs, &self.table, &self.clock, |_| {}, (&self.dialer, &self.store), 2);
+    }
+
+    /// The same in another process, which does not know the claims of the one before.
+    pub fn start_anew(&mut self) {
+        self.table = Table::new();
+        self.restart();
     }
 
     fn server(
@@ -64,6 +105,7 @@ impl World {
         table: &Table,
         clock: &Arc<ManualClock>,
         change: impl FnOnce(&mut ExportOptions),
+        (dialer, store): (&Arc<Dialled>, &Arc<Records>),
         chance: u8,
     ) -> Arc<Server> {
         let mut options = ExportOptions { squash: Squash::None, ..ExportOptions::default() };
@@ -75,10 +117,13 @@ impl World {
             max_write_bytes: 1 << 20,
             page_read_bytes: None,
             worker_write_bytes: 256 << 10,
+            lease_secs: 90,
         };
         let env = Env {
             clock: Arc::new(TestClock(Arc::clone(clock))),
             random: Arc::new(move |bytes: &mut [u8]| bytes.fill(chance)),
+            dialer: Some(Arc::clone(dialer) as _),
+            store: Some(Arc::clone(store) as _),
         };
         Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env)
     }
@@ -130,6 +175,11 @@ impl Client {
         call.put(&mut record);
         record.extend(args);
         record
+    }
+
+    /// The next call bears the number of the last one, as one that is sent again.
+    pub fn repeat_xid(&mut self) {
+        self.xid -= 1;
     }
 
     /// Hands a fragment to the connection as a driver would; false when it is refused.

@@ -143,6 +143,12 @@ impl CompoundReply {
         status.put(out);
     }
 
+    /// Takes back the last result with its number, as if it had never been begun.
+    pub fn take_back(&mut self, result_at: usize, out: &mut (impl Put + ?Sized)) {
+        out.truncate(result_at.saturating_sub(4));
+        self.count = self.count.saturating_sub(1);
+    }
+
     /// How many results there are.
     pub fn count(&self) -> u32 {
         self.count
@@ -175,6 +181,11 @@ impl<'a> CompoundResults<'a> {
     /// The next operation's result. After an error there is no further one.
     pub fn next_result(&mut self) -> Option<Result<OpResult<'a>, Malformed>> {
         self.next_as()
+    }
+
+    /// What was not walked through yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.r.clone().rest()
     }
 
     /// The next result of a CB_COMPOUND.

@@ -19,6 +19,9 @@ use crate::waiting::Interrupt;
 /// Requests of one connection that may wait at a time.
 const MAX_WAITING: usize = 16 << 10;
 
+/// What is kept for one open at most, however much its client has room for: beyond it the client is told to look itself.
+const MOST_KEPT_BYTES: u32 = 1 << 20;
+
 /// CHANGE_NOTIFY: answered at once where something is kept, else when something happens.
 pub(crate) async fn change_notify(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
     let asked = ChangeNotifyRequest::decode(&request.message)?;
@@ -79,8 +82,9 @@ fn watch(file: &FileOpen, asked: &ChangeNotifyRequest) -> Result<Arc<Watch>, cra
         return Ok(Arc::clone(watch));
     }
     let path = file.path()?;
+    let room = asked.output_bytes.min(MOST_KEPT_BYTES);
     let filter = NotifyFilter::from_bits_retain(asked.filter);
-    let made = Watch::new(file.node.id(), path.as_bytes(), filter, asked.recursive, asked.output_bytes as usize);
+    let made = Watch::new(file.node.id(), path.as_bytes(), filter, asked.recursive, room as usize);
     let watch = file.watch.get_or_init(|| {
         file.share.watchers.add(Arc::clone(&made));
         made

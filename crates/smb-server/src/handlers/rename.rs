@@ -82,7 +82,7 @@ fn rename_stream(server: &Server, open: &Open, target: Option<String>, replace: 
             return Err(NtStatus::INVALID_PARAMETER.into());
         }
         if !same && taken != target {
-            base.remove_xattr(&file.cred, &taken)?;
+            stream::remove(&**base, &file.cred, &taken)?;
         }
     }
     Ok(stream.node.rename(target)?)
@@ -267,18 +267,17 @@ impl Change {
 
     /// The target with its directories as they are spelled, and the entry that has that name now, if any.
     fn spell_target(&self, file: &FileOpen, from: &Path) -> Result<(Path, Option<Path>), Failure> {
-        let backend = &file.share.backend;
-        let root = backend.root();
         let not_a_path = |error: VfsError| match error {
             VfsError::NotFound | VfsError::NotDirectory => NtStatus::OBJECT_PATH_NOT_FOUND.into(),
             error => Failure::from(error),
         };
         if file.share.options.case_sensitive || file.posix {
-            let taken = backend.attr_at(&file.cred, &*root, &self.target, Wait::Allowed).is_ok();
+            let backend = &file.share.backend;
+            let taken = backend.attr_at(&file.cred, &*backend.root(), &self.target, Wait::Allowed).is_ok();
             return Ok((self.target.clone(), taken.then(|| self.target.clone())));
         }
-        let to = backend.spell_parent(&file.cred, &*root, &self.target, Wait::Allowed).map_err(not_a_path)?;
-        match backend.spell(&file.cred, &*root, &to, Wait::Allowed) {
+        let to = file.share.spell_parent(&file.cred, &self.target, Wait::Allowed).map_err(not_a_path)?;
+        match file.share.spell(&file.cred, &to, Wait::Allowed) {
             // Only the case of the object's own name changes.
             Ok(found) if found == *from => Ok((to, None)),
             Ok(found) => Ok((to, Some(found))),

@@ -18,3 +18,4 @@ mod notify;
 mod persistent;
 mod posix;
 mod protect;
+mod short_names;

@@ -313,12 +313,11 @@ impl Search<'_> {
 
     /// Nothing has exactly this name. Ignoring case something may; else it is made, where that is asked.
     fn by_other_spelling(&self, status: NtStatus) -> Result<Found, Halt> {
-        let (backend, cred) = (&self.share.backend, &self.tree.cred);
-        let root = backend.root();
+        let cred = &self.tree.cred;
         if self.share.options.case_sensitive || self.plan.posix.is_some() {
             return self.make_or(&self.plan.path, status);
         }
-        match backend.spell(cred, &*root, &self.plan.path, self.wait) {
+        match self.share.spell(cred, &self.plan.path, self.wait) {
             Ok(path) => match self.existing(&path) {
                 // It went away meanwhile, or is a link that leads nowhere: taken, but not to be opened.
                 Err(Halt::Failed(NtStatus::OBJECT_NAME_NOT_FOUND)) if path == self.plan.path => {
@@ -330,7 +329,7 @@ impl Search<'_> {
                 result => result,
             },
             Err(VfsError::NotFound) if self.plan.may_make() => {
-                let path = backend.spell_parent(cred, &*root, &self.plan.path, self.wait)?;
+                let path = self.share.spell_parent(cred, &self.plan.path, self.wait)?;
                 self.make_or(&path, NtStatus::OBJECT_NAME_NOT_FOUND)
             }
             Err(error) => Err(error.into()),

@@ -79,7 +79,11 @@ async fn open_file(
             return durable::reconnect(request, (session, tree), asked, durable, out);
         }
         durable::Asked::V2(v2) => match durable::begin(request, &negotiated, session, v2)? {
-            Ok(creating) => Some(creating),
+            Ok(creating) => {
+                // Its client may tell it again where this connection fails.
+                request.lasting = Some(request.conn.lasts());
+                Some(creating)
+            }
             Err(open) if request.conn.server.durables.is_lost(open.handle.persistent) => {
                 return durable::replay_lost(request, (session, tree), asked, (v2, &open), out);
             }
