@@ -128,9 +128,8 @@ impl Root {
         let Some(group) = self.feed.open.lock().clone() else { return };
         let place = |(fd, name): (BorrowedFd<'_>, &[u8])| Some((sys::name_to_handle(fd, c"").ok()?, name.to_vec()));
         let seen = if what == Happened::Removed { None } else { to.or(Some((dir, name))) };
-        let is_directory = seen.is_some_and(|(fd, name)| {
-            stat::of_entry(fd, name).is_ok_and(|attr| attr.kind == vfs::FileKind::Directory)
-        });
+        let is_directory = seen
+            .is_some_and(|(fd, name)| stat::of_entry(fd, name).is_ok_and(|attr| attr.kind == vfs::FileKind::Directory));
         match (place((dir, name)), to) {
             (from, Some(to)) => group.tell_renamed(self, &from, &place(to), is_directory),
             (Some(place), None) => group.tell(self, &place, what, is_directory),
