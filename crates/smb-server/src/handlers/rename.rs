@@ -179,6 +179,8 @@ impl Change {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
         let (to, taken) = self.spell_target(file, &from)?;
+        // The directory is opened before names are compared, as Windows does it.
+        self.check_parent(file, &to)?;
         if to == from {
             return Ok(());
         }
@@ -189,7 +191,6 @@ impl Change {
         if file.is_directory() && is_below(&to, &from) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
-        self.check_parent(file, &to)?;
         // Another client may meanwhile have moved the object and put something else in its place.
         let only = file.link.as_ref().map_or(file.node.id(), |(_, id)| *id);
         let same_object = |path: &Path| {
