@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 USER, PASSWORD = "bench", "pw"
-READY = re.compile(r"\bready\b.*?127\.0\.0\.1:(\d+)|127\.0\.0\.1:(\d+).*?\bready\b", re.IGNORECASE)
+READY = re.compile(r"\bready\b.*?127\.0\.0\.\d+:(\d+)|127\.0\.0\.\d+:(\d+).*?\bready\b", re.IGNORECASE)
 
 
 def target_dir() -> Path:
@@ -29,11 +29,16 @@ def binary() -> Path:
 
 
 class Server:
-    """One running server. Use as a context manager."""
+    """One running server. Use as a context manager.
 
-    def __init__(self, share="share", directory=None, extra_args=(), log=None, env=None, more_shares=0):
+    `address` is where it listens, of this machine's own; the user has the rights of `uid`, of the system's, where one is given.
+    """
+
+    def __init__(
+        self, share="share", directory=None, extra_args=(), log=None, env=None, more_shares=0, address="127.0.0.1:0", uid=None
+    ):
         self.share = share
-        self._tmp = None if directory and log and not more_shares else tempfile.TemporaryDirectory(prefix="longshore-test-")
+        self._tmp = None if directory and log and not more_shares and uid is None else tempfile.TemporaryDirectory(prefix="longshore-test-")
         self.directory = Path(directory) if directory else Path(self._tmp.name) / "share"
         self.directory.mkdir(parents=True, exist_ok=True)
         if directory is None:
@@ -41,6 +46,7 @@ class Server:
             Path(self._tmp.name).chmod(0o755)
         self.log = Path(log) if log else Path(self._tmp.name) / "server.log"
         self.extra_args, self.env = list(extra_args), dict(env or {})
+        self.address, self.uid = address, uid
         for number in range(1, more_shares + 1):
             another = self.directory.with_name(f"{self.directory.name}{number}")
             another.mkdir(exist_ok=True)
@@ -62,8 +68,8 @@ class Server:
 
     def start(self, timeout=10.0):
         """Start it and wait for the line that says it accepts connections."""
-        command = [str(binary()), "serve", f"{self.share}={self.directory}", "--smb", "127.0.0.1:0", "--user", USER]
         env = {**os.environ, "LONGSHORE_PASSWORD": PASSWORD, **self.env}
+        command = [str(binary()), "serve", f"{self.share}={self.directory}", "--smb", self.address, *self._who(env)]
         began = time.monotonic()
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
@@ -76,6 +82,15 @@ class Server:
                 raise RuntimeError(f"the server did not become ready; it said:\n{self.output()}")
             time.sleep(0.001)
         self.start_seconds = time.monotonic() - began
+
+    def _who(self, env):
+        if self.uid is None:
+            return ["--user", USER]
+        users = Path(self._tmp.name) / "users"
+        if not users.exists():
+            add = [str(binary()), "user", "add", USER, "--uid", str(self.uid), "--users", str(users)]
+            subprocess.run(add, env=env, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        return ["--users", str(users)]
 
     def stop(self, timeout=15.0) -> int:
         """SIGTERM, then SIGKILL if it does not end; its exit code."""

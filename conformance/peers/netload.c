@@ -2,7 +2,10 @@
 // on each. Built by `conformance/peers/peers` against the libraries of Debian sid, run by it and by `conformance/speed`.
 // It prints one line: MiB/s, requests a second, and the fewest and most requests any one connection got through.
 //
-//   netload smb|n3|n4 HOST PORT SHARE FILE read|write|mixed|rand BS CONNS QD SECS [FSIZE] [SIGN] [SEAL]
+//   netload smb|n3|n4 HOST PORT SHARE FILE read|write|mixed|rand|list BS CONNS QD SECS [FSIZE] [SIGN] [SEAL]
+//
+// list: FILE is a directory that is read to its end with the attributes of what is in it, again and again; each entry counts
+// as a request.
 //
 // NL_MOUNTPORT: NFS mount port (default PORT+1). NL_NOCREAT=1: write without O_CREAT. libsmb2 signs and seals in plain C,
 // so signed and sealed figures measure this program rather than the server.
@@ -26,7 +29,7 @@
 
 static struct {
     const char *proto, *host, *share, *file;
-    int port, conns, depth, sign, seal, writes_percent, random;
+    int port, conns, depth, sign, seal, writes_percent, random, list;
     size_t block_bytes, file_bytes;
     double seconds;
 } opt;
@@ -40,6 +43,7 @@ struct conn {
     struct nfsfh *nfs_file;
     uint64_t done, next_block;
     int in_flight, stopping;
+    double took;
     unsigned seed;
 };
 
@@ -141,7 +145,7 @@ static void connect_smb(struct conn *c)
         smb2_set_seal(c->smb, 1);
     if (smb2_connect_share(c->smb, host, opt.share, "bench") < 0)
         die("connect", last_error(c));
-    if (!(c->smb_file = smb2_open(c->smb, opt.file, open_flags())))
+    if (!opt.list && !(c->smb_file = smb2_open(c->smb, opt.file, open_flags())))
         die("open", last_error(c));
     if (c->id == 0 && smb2_get_max_read_size(c->smb) < opt.block_bytes)
         fprintf(stderr, "netload: the server's reads end at %u bytes\n", smb2_get_max_read_size(c->smb));
@@ -163,8 +167,42 @@ static void connect_nfs(struct conn *c)
     struct nfs_url *u = nfs_parse_url_dir(c->nfs, url);
     if (!u || nfs_mount(c->nfs, u->server, u->path) < 0)
         die("mount", last_error(c));
-    if (nfs_open(c->nfs, opt.file, open_flags(), &c->nfs_file) < 0)
+    if (!opt.list && nfs_open(c->nfs, opt.file, open_flags(), &c->nfs_file) < 0)
         die("open", last_error(c));
+}
+
+static uint64_t list_smb(struct conn *c)
+{
+    uint64_t entries = 0;
+    struct smb2dir *dir = smb2_opendir(c->smb, opt.file);
+    if (!dir)
+        die("list", last_error(c));
+    while (smb2_readdir(c->smb, dir))
+        entries++;
+    smb2_closedir(c->smb, dir);
+    return entries;
+}
+
+static uint64_t list_nfs(struct conn *c)
+{
+    uint64_t entries = 0;
+    struct nfsdir *dir;
+    if (nfs_opendir(c->nfs, opt.file, &dir) < 0)
+        die("list", last_error(c));
+    while (nfs_readdir(c->nfs, dir))
+        entries++;
+    nfs_closedir(c->nfs, dir);
+    return entries;
+}
+
+/* Whole listings only, so that the seconds are those they took. */
+static void list(struct conn *c)
+{
+    double began = now();
+    do
+        c->done += c->smb ? list_smb(c) : list_nfs(c);
+    while (now() - began < opt.seconds);
+    c->took = now() - began;
 }
 
 static void *run(void *arg)
@@ -176,6 +214,11 @@ static void *run(void *arg)
         connect_smb(c);
     else
         connect_nfs(c);
+    if (opt.list) {
+        pthread_barrier_wait(&all_connected);
+        list(c);
+        return NULL;
+    }
     struct request *requests = calloc(opt.depth, sizeof *requests);
     for (int i = 0; i < opt.depth; i++) {
         requests[i].conn = c;
@@ -199,12 +242,13 @@ static void *run(void *arg)
 static void parse(int argc, char **argv)
 {
     if (argc < 11) {
-        fprintf(stderr, "netload smb|n3|n4 HOST PORT SHARE FILE read|write|mixed|rand BS CONNS QD SECS [FSIZE] [SIGN] [SEAL]\n");
+        fprintf(stderr, "netload smb|n3|n4 HOST PORT SHARE FILE read|write|mixed|rand|list BS CONNS QD SECS [FSIZE] [SIGN] [SEAL]\n");
         exit(1);
     }
     const char *mode = argv[6];
     opt.proto = argv[1], opt.host = argv[2], opt.port = atoi(argv[3]), opt.share = argv[4], opt.file = argv[5];
     opt.writes_percent = mode[0] == 'w' ? 100 : mode[0] == 'm' ? 50 : 0;
+    opt.list = mode[0] == 'l';
     opt.random = strstr(mode, "rand") != NULL;
     opt.block_bytes = strtoul(argv[7], NULL, 10), opt.conns = atoi(argv[8]), opt.depth = atoi(argv[9]), opt.seconds = atof(argv[10]);
     opt.file_bytes = argc > 11 ? strtoul(argv[11], NULL, 10) : 1UL << 30;
@@ -227,6 +271,8 @@ int main(int argc, char **argv)
     uint64_t done = 0, fewest = UINT64_MAX, most = 0;
     for (int i = 0; i < opt.conns; i++) {
         pthread_join(threads[i], NULL);
+        if (conns[i].took > opt.seconds)
+            opt.seconds = conns[i].took;
         done += conns[i].done;
         fewest = conns[i].done < fewest ? conns[i].done : fewest;
         most = conns[i].done > most ? conns[i].done : most;

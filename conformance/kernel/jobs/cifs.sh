@@ -11,7 +11,8 @@ if [ "${SERVER:-guest}" = host ]; then
   host=10.0.2.2
 else
   mkdir -p /scratch/share && chmod 777 /scratch/share
-  LONGSHORE_PASSWORD=pw ./longshore serve share=/scratch/share --smb 127.0.0.1:4450 --user bench >"$RESULTS/server.log" 2>&1 &
+  # On all addresses, since nobody is shown the loopback interface to open a second channel to.
+  LONGSHORE_PASSWORD=pw ./longshore serve share=/scratch/share --smb 0.0.0.0:4450 --nfs off --user bench >"$RESULTS/server.log" 2>&1 &
   server=$!
   PORT=4450
 fi
@@ -31,7 +32,7 @@ copy_and_compare() { # MOUNT: the tree in, and out again past the client's cache
 }
 mount_share() { mkdir -p "$1"; mount.cifs "//$host/share" "$1" -o "username=bench,password=pw,port=$PORT,uid=0,gid=0,$2"; }
 
-for options in vers=2.1 vers=2.1,sign vers=3.0 vers=3.0,sign vers=3.0,seal vers=3.1.1 vers=3.1.1,sign vers=3.1.1,seal; do
+for options in vers=2.1 vers=2.1,sign vers=3.0 vers=3.0,sign vers=3.0,seal vers=3.1.1 vers=3.1.1,sign vers=3.1.1,seal vers=3.1.1,cache=strict vers=3.1.1,cache=none; do
   began=${EPOCHREALTIME/./}
   if ! mount_share /mnt/c "$options"; then fail "mount $options"; dmesg | tail -5; continue; fi
   if smoke /mnt/c && copy_and_compare /mnt/c; then
@@ -41,6 +42,23 @@ for options in vers=2.1 vers=2.1,sign vers=3.0 vers=3.0,sign vers=3.0,seal vers=
   fi
   umount /mnt/c || fail "umount $options"
 done
+
+# Several channels of one session, each to another of the server's addresses: what is copied goes over all of them.
+channels() { sed -n 's/.*Extra Channels: \([0-9]*\).*/\1/p' /proc/fs/cifs/DebugData | head -1; }
+if [ "${SERVER:-guest}" = guest ]; then
+  for last in 1 2 3 4; do ip addr add 10.9.0.$last/32 dev lo || fail "an address for the loopback interface"; done
+  host=10.9.0.1
+  for options in vers=3.1.1,multichannel,max_channels=4 vers=3.1.1,seal,multichannel,max_channels=4; do
+    began=${EPOCHREALTIME/./}
+    if ! mount_share /mnt/c "$options"; then fail "mount $options"; dmesg | tail -5; continue; fi
+    extra=$(channels)
+    if [ "${extra:-0}" != 3 ]; then fail "$options: ${extra:-no} channels beside the first"; cat /proc/fs/cifs/DebugData; fi
+    if smoke /mnt/c && copy_and_compare /mnt/c; then echo "CIFS $options: ok, $(((${EPOCHREALTIME/./} - began) / 1000)) ms"
+    else fail "$options"; dmesg | tail -5; fi
+    umount /mnt/c || fail "umount $options"
+  done
+  host=127.0.0.1
+fi
 
 # POSIX extensions: modes and names are what they are, and a name goes whoever has the file open.
 posix_works() { # MOUNT
@@ -76,8 +94,7 @@ if [ "${SERVER:-guest}" = guest ]; then
   umount /mnt/c || fail "umount $options"
 fi
 
-# fsx with the client's cache and without. The default mode, cache=strict, joins them when the server grants oplocks or
-# leases: without one cifs.ko 6.12 answers a read of a hole with nothing (it does with Samba, too, when oplocks are off).
+# fsx with the client's cache, with what leases allow of it, and without.
 if [ -n "${OPS:-}" ]; then
   cat >fsx.toml <<T
 flen = 262144
@@ -94,7 +111,7 @@ fdatasync = 1.0
 mapread = 5.0
 mapwrite = 5.0
 T
-  for options in vers=3.1.1,cache=loose vers=3.1.1,cache=none; do
+  for options in vers=3.1.1,cache=loose vers=3.1.1,cache=strict vers=3.1.1,cache=none; do
     mount_share /mnt/c "$options" || { fail "mount $options"; continue; }
     began=$SECONDS
     case $options in *none) sed -i '/^map/d' fsx.toml;; esac # without a cache there is nothing to map

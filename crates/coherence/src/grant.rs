@@ -181,7 +181,11 @@ impl Grants {
                 wait |= grant_rules::waits(change, &key, lost);
                 match &mut holder.breaking {
                     Some(broken) => broken.then &= !lost,
-                    None => start_break(&key, holder, holder.state & !lost, cx),
+                    None => {
+                        let to = holder.state & !lost;
+                        holder.epoch = holder.epoch.wrapping_add(1);
+                        start_break(&key, holder, to, to, cx);
+                    }
                 }
             });
         }
@@ -268,7 +272,8 @@ impl Grants {
     }
 
     /// The holder keeps `kept` and no more (MS-SMB2 3.3.5.22). What it holds now; a break that later changes asked for
-    /// starts at once.
+    /// starts at once, one kind of caching at a time and under the same epoch, as Windows does, and whoever waits goes on
+    /// waiting until the last of it is acknowledged.
     pub(crate) fn acknowledge(
         &mut self,
         cx: &mut Context<'_>,
@@ -282,16 +287,20 @@ impl Grants {
         if !broken.to.contains(kept) {
             return Err(AckError::TooMuch);
         }
+        let mut over = true;
         self.with(key, |holder| {
             end_break(key, holder, cx);
             holder.state = kept;
             let further = kept & broken.then;
             if further != kept {
-                start_break(key, holder, further, cx);
+                start_break(key, holder, grant_rules::next_step(kept, further), further, cx);
+                over = holder.breaking.is_none();
             }
         });
         self.drop_if_unused(cx, key);
-        self.wake(cx.out);
+        if over {
+            self.wake(cx.out);
+        }
         Ok(kept)
     }
 
@@ -369,8 +378,9 @@ impl Grants {
     }
 }
 
-/// Tells the holder, and either waits for its answer or takes the difference at once.
-fn start_break(key: &HolderKey, holder: &mut Holder, to: Caching, cx: &mut Context<'_>) {
+/// Tells the holder that it may keep `to`, and either waits for its answer, after which it will be left with `then`, or
+/// takes the difference at once.
+fn start_break(key: &HolderKey, holder: &mut Holder, to: Caching, then: Caching, cx: &mut Context<'_>) {
     let from = holder.state;
     let answered = grant_rules::acknowledges(key, from);
     let patience_ms = match key {
@@ -378,9 +388,8 @@ fn start_break(key: &HolderKey, holder: &mut Holder, to: Caching, cx: &mut Conte
         _ => cx.limits.break_deadline_ms,
     };
     let deadline = cx.now.after_ms(patience_ms);
-    holder.epoch = holder.epoch.wrapping_add(1);
     if answered {
-        holder.breaking = Some(Break { to, then: to, deadline });
+        holder.breaking = Some(Break { to, then, deadline });
         cx.out.timers.push(Timer { when: deadline, holder: *key, set: true });
     } else {
         holder.state = to;

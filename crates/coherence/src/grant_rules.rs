@@ -134,6 +134,12 @@ pub(crate) fn acknowledges(holder: &HolderKey, state: Caching) -> bool {
     matches!(holder, HolderKey::Client(_)) || state.intersects(Caching::WRITE | Caching::HANDLE)
 }
 
+/// Where a break goes on to that is acknowledged with `kept` and must reach `further`: the cached open is given up before
+/// what was read.
+pub(crate) fn next_step(kept: Caching, further: Caching) -> Caching {
+    if kept.contains(Caching::HANDLE) { further | (kept & Caching::READ) } else { further }
+}
+
 /// Whether the holder's own change breaks its grant: only level II oplocks, which a write ends for everybody
 /// (MS-FSA 2.1.4.12, BreakToNone).
 pub(crate) fn breaks_itself(change: Change, holder: &HolderKey, state: Caching) -> bool {

@@ -9,8 +9,8 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstatfs, fstatvf
 use rustix::io::Errno;
 use vfs::casefold::FoldCache;
 use vfs::{
-    Access, Attr, Backend, Capabilities, Cred, Disposition, FileId, FileKind, FsStat, Node, OpenHow, Opened, Path,
-    Rename, VfsError, VfsResult, Wait, WantKind,
+    Access, Attr, Backend, Capabilities, Cred, Disposition, FileId, FileKind, FsStat, Happened, Node, OpenHow, Opened,
+    Path, Rename, Told, VfsError, VfsResult, Wait, WantKind, Watching,
 };
 
 use crate::errno::vfs_error;
@@ -106,6 +106,7 @@ impl LocalFs {
             in_memory: MEMORY_FILE_SYSTEMS.contains(&(statfs.f_type as i64)),
             index: FoldCache::new(options.max_indexed_names),
             names: NameLocks::default(),
+            feed: crate::feed::Feed::default(),
             fd,
         });
         let node = Arc::new(root_node(&shared, &attr).map_err(|e| failed(root, e))?);
@@ -390,6 +391,24 @@ impl Backend for LocalFs {
         let dir = LocalNode::directory(&self.root, dir)?;
         self.root.identity.enter(cred)?;
         self.root.make_device(dir, path, kind, rdev, mode)
+    }
+
+    fn watch(&self, dir: &dyn Node, below: bool, told: &Arc<dyn Told>) -> VfsResult<Watching> {
+        self.root.watch(LocalNode::directory(&self.root, dir)?.fd.as_fd(), below, told)
+    }
+
+    fn tell(&self, dir: &dyn Node, name: vfs::Name<'_>, what: Happened, to: Option<(&dyn Node, vfs::Name<'_>)>) {
+        let fd = |node| LocalNode::of(&self.root, node).map(|node| node.fd.as_fd());
+        let to = to.and_then(|(node, name)| Some((fd(node).ok()?, name.as_bytes())));
+        if let Ok(dir) = fd(dir) {
+            self.root.tell(dir, name.as_bytes(), what, to);
+        }
+    }
+
+    fn tell_of(&self, node: &dyn Node, what: Happened) {
+        if let Ok(node) = LocalNode::of(&self.root, node) {
+            self.root.tell_of(node, what);
+        }
     }
 
     fn fs_stat(&self) -> VfsResult<FsStat> {

@@ -4,6 +4,8 @@
 
 mod access;
 mod errno;
+mod feed;
+mod feed_events;
 mod fs;
 mod handles;
 mod hints;

@@ -42,6 +42,8 @@ pub struct Root {
     pub names: NameLocks,
     /// How handles that outlive a node are made and found.
     pub handles: crate::handles::Handles,
+    /// What others change in watched directories.
+    pub feed: crate::feed::Feed,
 }
 
 /// The directory an entry is in.

@@ -1,5 +1,5 @@
 //! Spelling a path as its directories do: the exact path first, and only where that fails, component by component, the
-//! folded index of the directory in question. `fs.rs` calls [`Root::spell`].
+//! folded index of the directory in question, which knows short names too. `fs.rs` calls [`Root::spell`].
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -87,9 +87,14 @@ impl Root {
         };
         if !index.holds(attr.changed, now()) {
             self.refresh(fd, &mut index, wait)?;
-            self.index.settle(attr.id, index.names().len());
+            self.index.settle(attr.id, index.weight());
         }
-        Ok(index.names().find(name.as_bytes()).map(<[u8]>::to_vec))
+        let before = index.weight();
+        let found = index.find(name.as_bytes()).map(<[u8]>::to_vec);
+        if index.weight() > before {
+            self.index.settle(attr.id, index.weight());
+        }
+        Ok(found)
     }
 
     /// Reads the directory unless another thread did while this one waited for the index.

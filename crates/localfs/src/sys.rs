@@ -114,6 +114,26 @@ pub fn open_by_handle(mount: impl AsFd, kind: i32, bytes: &[u8], flags: OFlags) 
     Ok(unsafe { OwnedFd::from_raw_fd(result as libc::c_int) })
 }
 
+/// A group that is told of events with the directory and name they happened to (fanotify(7), FAN_REPORT_DFID_NAME).
+pub fn fanotify_init() -> Result<OwnedFd, Errno> {
+    let flags = libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | libc::FAN_REPORT_DFID_NAME;
+    // SAFETY: fanotify_init takes two integers and touches no memory.
+    let fd = unsafe { libc::fanotify_init(flags, libc::O_RDONLY as _) };
+    if fd < 0 {
+        return Err(last_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us; nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Adds the events `mask` to what `group` is told of the directory at `path`, or takes them away.
+pub fn fanotify_mark(group: impl AsFd, add: bool, mask: u64, path: &CStr) -> Result<(), Errno> {
+    let flags = libc::FAN_MARK_ONLYDIR | if add { libc::FAN_MARK_ADD } else { libc::FAN_MARK_REMOVE };
+    // SAFETY: the descriptor is borrowed and so open; `path` ends with a NUL and is only read.
+    let result = unsafe { libc::fanotify_mark(group.as_fd().as_raw_fd(), flags, mask, libc::AT_FDCWD, path.as_ptr()) };
+    if result == 0 { Ok(()) } else { Err(last_error()) }
+}
+
 fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

@@ -302,6 +302,7 @@ fn options(share: &PlannedShare) -> Result<ShareOptions, Failure> {
         encryption_required: settings.encryption_required,
         continuously_available: settings.continuously_available,
         case_sensitive: settings.case_sensitive,
+        short_names: settings.short_names,
         access: Access {
             users: settings.users.clone(),
             read_only_users: settings.read_only_users.clone(),

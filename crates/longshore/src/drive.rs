@@ -48,6 +48,10 @@ macro_rules! drive {
             fn closed(&mut self, why: &str) {
                 self.0.closed(why);
             }
+
+            fn lingers(&self) -> bool {
+                self.0.is_lingering()
+            }
         }
     };
 }

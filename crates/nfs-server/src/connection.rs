@@ -226,6 +226,11 @@ impl Connection {
         self.inner.established.get()
     }
 
+    /// Whether something goes on after the end of the connection: nothing does.
+    pub fn is_lingering(&self) -> bool {
+        false
+    }
+
     /// The connection is over. No state ends with it; nobody is called back on it any more.
     pub fn closed(&mut self, why: &str) {
         self.inner.line.close();

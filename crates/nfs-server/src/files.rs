@@ -3,12 +3,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{PostOpAttr, WccData};
 use parking_lot::Mutex;
-use vfs::{Access, AccessMask, Attr, Capabilities, Cred, FileKind, Name, Node, Path, VfsError, VfsResult, Wait};
+use vfs::{
+    Access, AccessMask, Attr, Capabilities, Cred, FileKind, Happened, Name, Node, Path, VfsError, VfsResult, Wait,
+};
 
 use crate::attr::fattr;
 use crate::config::{Caller, Rights};
@@ -28,8 +30,8 @@ pub(crate) struct Object {
     last_use_ms: AtomicU64,
     changes: AtomicU64,
     changing: AtomicU32,
-    /// A write to it met a slow device.
-    pub slow: AtomicBool,
+    /// Whether its device keeps up with what is written in place; while not, writes go to a worker.
+    pub pace: vfs::Pace,
 }
 
 /// The object opened for data by one user.
@@ -51,7 +53,7 @@ impl Object {
             last_use_ms: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             changing: AtomicU32::new(0),
-            slow: AtomicBool::new(false),
+            pace: vfs::Pace::default(),
         }
     }
 
@@ -206,6 +208,22 @@ impl Target {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Tells who watches this directory what became of an entry.
+    pub fn tell(&self, name: Name<'_>, what: Happened) {
+        self.object.export.backend.tell(&*self.object.node, name, what, None);
+    }
+
+    /// Tells who watches this directory or `to` that an entry went from here to there.
+    pub fn tell_renamed(&self, name: Name<'_>, to: &Target, new: Name<'_>) {
+        let to = (&*to.object.node, new);
+        self.object.export.backend.tell(&*self.object.node, name, Happened::Renamed, Some(to));
+    }
+
+    /// Tells who watches where it is that its data or attributes were changed, through `node`.
+    pub fn tell_of(&self, node: &dyn Node, what: Happened) {
+        self.object.export.backend.tell_of(node, what);
     }
 
     /// NOTDIR unless it is a directory.

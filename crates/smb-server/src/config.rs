@@ -119,6 +119,8 @@ pub struct ShareOptions {
     pub continuously_available: bool,
     /// Names that differ in case are different names.
     pub case_sensitive: bool,
+    /// Long names have made-up short ones beside them (`vfs::shortname`), shown and found.
+    pub short_names: bool,
     /// Who may.
     pub access: Access,
     /// Everything is done as this identity.
@@ -144,6 +146,7 @@ impl Default for ShareOptions {
             encryption_required: false,
             continuously_available: false,
             case_sensitive: false,
+            short_names: true,
             access: Access::default(),
             force_identity: None,
             create_mask: 0o744,
@@ -165,10 +168,12 @@ pub struct Share {
     pub options: ShareOptions,
     /// Its volume's serial number, the same each time.
     pub volume_serial: u32,
-    /// Until when, on the server's clock in milliseconds, writes go to workers: its device has shown to be slow.
-    pub(crate) slow_until_ms: std::sync::atomic::AtomicU64,
+    /// Whether its device keeps up with what is written in place; while not, writes go to workers.
+    pub(crate) pace: vfs::Pace,
     /// Who watches its directories.
     pub(crate) watchers: crate::notify::Watchers,
+    /// Tells them what others change.
+    pub(crate) teller: std::sync::OnceLock<Arc<dyn vfs::Told>>,
     /// Change times that clients set.
     pub(crate) change_times: crate::change_times::ChangeTimes,
 }
@@ -184,8 +189,9 @@ impl Share {
             backend,
             options,
             volume_serial,
-            slow_until_ms: std::sync::atomic::AtomicU64::new(0),
+            pace: vfs::Pace::default(),
             watchers: Default::default(),
+            teller: Default::default(),
             change_times: Default::default(),
         }
     }

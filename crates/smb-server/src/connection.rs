@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use smb_wire::crypto::{PreauthHash, SigningKey};
-use smb_wire::smb2::Capabilities;
+use smb_wire::smb2::{Capabilities, Command};
 use vfs::{Frame, Reply};
 
 use crate::credits::Window;
@@ -38,6 +38,11 @@ const MOST_REPLY_BYTES: usize = 1 << 20;
 /// Where a WRITE's data begin in a frame: prefix, header, fixed part.
 const WRITE_PAYLOAD_AT: usize = PREFIX_BYTES + 64 + 48;
 
+/// Where the command is in a header.
+const COMMAND_AT: usize = 12;
+/// The longest request that is copied out of the buffer it came in: a pool's smallest buffer.
+const MOST_APART_BYTES: usize = 1 << 10;
+
 /// Room for a notification.
 const NOTICE_BYTES: usize = 128;
 
@@ -50,6 +55,8 @@ pub struct Connection {
     /// Frames taken in whose turn comes when replies have left.
     held_back: VecDeque<(Frame, bool)>,
     waker: Waker,
+    /// The connection is over, and something of it goes on.
+    lingers: bool,
 }
 
 /// The part that requests under way share.
@@ -65,6 +72,8 @@ pub(crate) struct Inner {
     /// Bytes of the replies queued and of the room that requests under way have taken.
     reply_bytes: Cell<usize>,
     finished: Cell<Option<&'static str>>,
+    /// Requests under way that can be told again on another connection.
+    lasting: Cell<usize>,
 }
 
 /// What requests change.
@@ -102,12 +111,14 @@ impl Connection {
             replies: RefCell::default(),
             reply_bytes: Cell::new(0),
             finished: Cell::new(None),
+            lasting: Cell::new(0),
         };
         Self {
             inner: Rc::new(inner),
             parked: FuturesUnordered::new(),
             held_back: VecDeque::new(),
             waker: Waker::noop().clone(),
+            lingers: false,
         }
     }
 
@@ -157,6 +168,7 @@ impl Connection {
         }
         let Some(message) = frame.part(PREFIX_BYTES..frame.len()) else { return };
         drop(frame);
+        let message = self.apart(message);
         let mut request: Parked = Box::pin(dispatch::frame(Rc::clone(&self.inner), message, more_behind));
         match request.as_mut().poll(&mut Context::from_waker(&self.waker)) {
             Poll::Ready(()) => {}
@@ -165,6 +177,25 @@ impl Connection {
                 self.parked.push(request);
             }
         }
+        // A break that this request asks for goes out before the answer to the next one.
+        self.tell();
+    }
+
+    /// Whether the connection is over, but a CREATE of it goes on that its client will tell again on another channel of the
+    /// session: that must find it done, or under way (MS-SMB2 3.3.5.9). Nobody is answered.
+    pub fn is_lingering(&self) -> bool {
+        self.lingers && self.inner.lasting.get() > 0
+    }
+
+    /// A CHANGE_NOTIFY may wait for ever: it must not keep the buffer that it came in, with room for many requests.
+    fn apart(&self, message: Frame) -> Frame {
+        let command = message.get(COMMAND_AT..).and_then(|rest| rest.first_chunk().copied()).map(u16::from_le_bytes);
+        if command != Some(Command::ChangeNotify as u16) || message.len() > MOST_APART_BYTES {
+            return message;
+        }
+        let mut own = self.inner.shard.pool.get(message.len());
+        own.push(&message);
+        Frame::from(own)
     }
 
     /// Lets parked requests go on.
@@ -177,12 +208,21 @@ impl Connection {
             self.inner.state.borrow_mut().waiting.ended(ended);
         }
         while let Poll::Ready(Some(())) = self.parked.poll_next_unpin(cx) {}
+        if self.lingers {
+            self.inner.replies.borrow_mut().clear();
+            return;
+        }
         while self.has_room()
             && let Some((frame, more_behind)) = self.held_back.pop_front()
         {
             self.begin(frame, more_behind);
         }
-        // After the replies that are ready: a client must know its oplock before it is told to give it up.
+        self.tell();
+    }
+
+    /// Tells the client what is not an answer to anything, after the replies that are ready: it must know its oplock before
+    /// it is told to give it up.
+    fn tell(&self) {
         self.inner.mailbox.take().iter().for_each(|letter| self.inner.notify(letter));
     }
 
@@ -219,13 +259,20 @@ impl Connection {
         !self.inner.state.borrow().channels.is_empty()
     }
 
-    /// The connection is over. Sessions that are used on no other end, and their opens are closed.
+    /// The connection is over. Sessions that are used on no other end, and their opens are closed. What such another may
+    /// still ask for goes on ([`Connection::is_lingering`]).
     pub fn closed(&mut self, why: &str) {
-        self.parked.clear();
         self.held_back.clear();
         let channels: Vec<_> = self.inner.state.borrow_mut().channels.drain().map(|(_, c)| c).collect();
-        for channel in channels {
-            if !channel.session.part(&self.inner.mailbox) {
+        let parted: Vec<_> = channels.into_iter().map(|c| (c.session.part(&self.inner.mailbox), c)).collect();
+        self.lingers = self.inner.lasting.get() > 0 && parted.iter().any(|(ends, _)| !ends);
+        if self.lingers {
+            self.inner.state.borrow_mut().waiting.hang_up();
+        } else {
+            self.parked.clear();
+        }
+        for (ends, channel) in parted {
+            if !ends {
                 tracing::debug!(peer = %self.inner.peer, user = %channel.session.user().name, why, "channel ended");
                 continue;
             }
@@ -236,6 +283,15 @@ impl Connection {
         for letter in self.inner.mailbox.close() {
             self.inner.server.router.deliver(letter.notice, letter.handle.persistent);
         }
+    }
+}
+
+/// A request under way that can be told again on another connection.
+pub(crate) struct Lasting(Rc<Inner>);
+
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        self.0.lasting.update(|count| count - 1);
     }
 }
 
@@ -271,6 +327,12 @@ impl Inner {
     pub fn reserve(self: &Rc<Self>, bytes: usize) -> Reserved {
         self.reply_bytes.update(|held| held + bytes);
         Reserved { conn: Rc::clone(self), bytes }
+    }
+
+    /// Marks a request as one that goes on without the connection, until the guard is dropped.
+    pub fn lasts(self: &Rc<Self>) -> Lasting {
+        self.lasting.update(|count| count + 1);
+        Lasting(Rc::clone(self))
     }
 
     /// Ends the connection once what is queued is sent: the peer broke a rule for which the specification has no status.

@@ -10,7 +10,7 @@ use smb_wire::crypto::{SigningKey, TransformHeader};
 use smb_wire::smb2::{Command, FileHandle, Flags, HEADER_BYTES, Header, ProtocolId};
 use vfs::{Frame, Reply};
 
-use crate::connection::{Inner, Reserved};
+use crate::connection::{Inner, Lasting, Reserved};
 use crate::failure::{Failure, Outcome};
 use crate::handlers;
 use crate::open::Open;
@@ -59,6 +59,8 @@ pub(crate) struct Request<'a> {
     pub credits_given: bool,
     /// It is counted among the requests of its open.
     pub counted: Option<Counted>,
+    /// It goes on without its connection.
+    pub lasting: Option<Lasting>,
 }
 
 /// What a frame holds while its requests are answered: itself, which keeps a receive buffer, and room for its reply.
@@ -153,6 +155,7 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
                 waits_as: None,
                 credits_given: false,
                 counted: None,
+                lasting: None,
             };
             answer(request, &mut chain, &mut out, &mut seal).await;
         }

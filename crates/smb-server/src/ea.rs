@@ -55,8 +55,8 @@ fn check_name(name: &[u8]) -> Result<&str, NtStatus> {
 
 fn is_own(name: &str) -> bool {
     let starts = |prefix: &str| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
-    let stream = stream::PREFIX.strip_prefix(PREFIX).unwrap_or(stream::PREFIX);
-    OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) || starts(LONGSHORE) || starts(stream)
+    let of_streams = [stream::PREFIX, stream::FURTHER_PREFIX].map(|key| key.strip_prefix(PREFIX).unwrap_or(key));
+    OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) || starts(LONGSHORE) || of_streams.into_iter().any(starts)
 }
 
 /// The names of an object's attributes.
@@ -164,7 +164,9 @@ mod tests {
 
     #[test]
     fn names_of_the_servers_own_are_nobodys() {
-        for own in ["DOSATTRIB", "dosattrib", "DosStream.x:$DATA", "longshore.NTACL", "SAMBA_PAI"] {
+        for own in
+            ["DOSATTRIB", "dosattrib", "DosStream.x:$DATA", "DosStreamExt.1.x:$DATA", "longshore.NTACL", "SAMBA_PAI"]
+        {
             assert!(is_own(own), "{own}");
         }
         assert!(!is_own("EAONE") && !is_own("DOSATTRIB2"));

@@ -159,6 +159,16 @@ pub fn store_dos(
     }
 }
 
+/// Sets the ARCHIVE attribute of an object whose data (MS-FSA 2.1.4.17) or name were changed, where it has none: backup
+/// programs look for it. As Samba does it, of directories that are renamed too.
+pub fn mark_archive(node: &dyn Node, cred: &Cred) -> VfsResult<()> {
+    let stored = FileAttributes::from_bits_retain(read_dos(node)?.attributes.unwrap_or(0));
+    if stored.contains(FileAttributes::ARCHIVE) {
+        return Ok(());
+    }
+    store_dos(node, cred, Some(stored | FileAttributes::ARCHIVE), None)
+}
+
 /// Whether the share's rules hide `name` (local bytes) where nothing is stored.
 pub fn is_hidden(share: &crate::Share, name: Option<vfs::Name<'_>>) -> bool {
     let Some(name) = name.map(vfs::Name::as_bytes) else { return false };

@@ -2,9 +2,9 @@
 //! 2.1.5.11.1). Handlers that change something tell the share's [`Watchers`]; CHANGE_NOTIFY asks a [`Watch`]. Nothing
 //! here waits, and while nobody watches a share telling it costs one atomic load.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use futures_channel::oneshot;
 use parking_lot::Mutex;
@@ -43,10 +43,11 @@ pub enum News {
     Deleted,
 }
 
-/// The watches on one share.
+/// The watches on one share, by the path of the directory: a change is told to those of its directory and of the
+/// directories above it, and costs nothing for all others.
 #[derive(Default)]
 pub struct Watchers {
-    watches: Mutex<Vec<Arc<Watch>>>,
+    watches: Mutex<HashMap<Vec<u8>, Vec<Arc<Watch>>>>,
     count: AtomicUsize,
 }
 
@@ -57,6 +58,8 @@ pub struct Watch {
     recursive: bool,
     /// Bytes of entries kept between requests.
     room_bytes: usize,
+    /// What has the backend tell what others change, once there is one.
+    pub local: OnceLock<vfs::Watching>,
     state: Mutex<State>,
 }
 
@@ -81,15 +84,23 @@ impl Watchers {
     /// Adds a watch.
     pub fn add(&self, watch: Arc<Watch>) {
         let mut watches = self.watches.lock();
-        watches.push(watch);
-        self.count.store(watches.len(), Relaxed);
+        let path = watch.state.lock().path.clone();
+        watches.entry(path).or_default().push(watch);
+        self.count.fetch_add(1, Relaxed);
     }
 
     /// Takes a watch away. Requests that wait on it are told that nothing will come, on whatever connection they are.
     pub fn remove(&self, watch: &Arc<Watch>) {
         let mut watches = self.watches.lock();
-        watches.retain(|w| !Arc::ptr_eq(w, watch));
-        self.count.store(watches.len(), Relaxed);
+        let path = watch.state.lock().path.clone();
+        if let Some(there) = watches.get_mut(&path) {
+            let before = there.len();
+            there.retain(|w| !Arc::ptr_eq(w, watch));
+            self.count.fetch_sub(before - there.len(), Relaxed);
+            if there.is_empty() {
+                watches.remove(&path);
+            }
+        }
         drop(watches);
         let mut state = watch.state.lock();
         state.ended = true;
@@ -98,24 +109,65 @@ impl Watchers {
 
     fn each(&self, then: impl Fn(&Watch)) {
         if self.any() {
-            self.watches.lock().iter().for_each(|watch| then(watch));
+            self.watches.lock().values().flatten().for_each(|watch| then(watch));
         }
     }
 
     /// Tells of what happened. Events told together reach a waiting request together.
     pub fn tell(&self, events: &[Event<'_>]) {
-        self.each(|watch| watch.take(events));
+        if !self.any() {
+            return;
+        }
+        let mut above: Vec<&[u8]> = events.iter().flat_map(|event| ancestors(event.path)).collect();
+        above.sort_unstable();
+        above.dedup();
+        let watches = self.watches.lock();
+        let there = above.into_iter().filter_map(|path| watches.get(path));
+        there.flatten().for_each(|watch| watch.take(events));
     }
 
     /// A directory was moved, and what is watched in it with it.
     pub fn moved(&self, from: &[u8], to: &[u8]) {
-        self.each(|watch| {
-            let mut state = watch.state.lock();
-            let rest = state.path.strip_prefix(from).filter(|rest| matches!(rest.first(), None | Some(b'/')));
-            if let Some(rest) = rest {
-                state.path = [to, rest].concat();
-            }
+        self.repath(|_, path| {
+            let rest = path.strip_prefix(from).filter(|rest| matches!(rest.first(), None | Some(b'/')))?;
+            Some([to, rest].concat())
         });
+    }
+
+    /// A watched directory is at `path`: others may have moved it, or one that it is in.
+    pub fn found(&self, id: FileId, path: &[u8]) {
+        let known = self.watches.lock().get(path).is_some_and(|there| there.iter().any(|watch| watch.id == id));
+        if !known {
+            self.repath(|watch, _| (watch.id == id).then(|| path.to_vec()));
+        }
+    }
+
+    /// Gives watches the paths that `new` says.
+    fn repath(&self, new: impl Fn(&Watch, &[u8]) -> Option<Vec<u8>>) {
+        if !self.any() {
+            return;
+        }
+        let mut watches = self.watches.lock();
+        let mut moving = Vec::new();
+        watches.retain(|path, there| {
+            there.retain(|watch| match new(watch, path) {
+                Some(to) => {
+                    moving.push((to, Arc::clone(watch)));
+                    false
+                }
+                None => true,
+            });
+            !there.is_empty()
+        });
+        for (path, watch) in moving {
+            watch.state.lock().path.clone_from(&path);
+            watches.entry(path).or_default().push(watch);
+        }
+    }
+
+    /// More happened than anybody knows: whoever watches has to look again.
+    pub fn lost(&self) {
+        self.each(|watch| watch.tell(News::TooMuch));
     }
 
     /// A directory is going: whoever watches it is told at once.
@@ -131,6 +183,12 @@ impl Watchers {
     }
 }
 
+/// The directories a path is in, the root of the share among them.
+fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let cuts = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    std::iter::once(0).chain(cuts).filter_map(|at| path.get(..at))
+}
+
 impl std::fmt::Debug for Watchers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watchers").field("count", &self.count).finish_non_exhaustive()
@@ -141,7 +199,7 @@ impl Watch {
     /// A watch on the directory `id` at `path`. What is watched for is fixed by the first request of an open.
     pub fn new(id: FileId, path: &[u8], filter: NotifyFilter, recursive: bool, room_bytes: usize) -> Arc<Self> {
         let state = Mutex::new(State { path: path.to_vec(), ..State::default() });
-        Arc::new(Self { id, filter, recursive, room_bytes, state })
+        Arc::new(Self { id, filter, recursive, room_bytes, local: OnceLock::new(), state })
     }
 
     /// What has been kept, or else the promise of what comes next.
@@ -166,13 +224,19 @@ impl Watch {
     }
 
     fn take(&self, events: &[Event<'_>]) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let news: Vec<_> = events.iter().filter_map(|event| self.concerns(&state.path, event)).collect();
         if news.is_empty() {
             return;
         }
         let bytes: usize = news.iter().map(|(_, name)| notify_entry_bytes(name)).sum();
-        let mut news = if bytes > self.room_bytes { News::TooMuch } else { News::Changes(news) };
+        drop(state);
+        self.tell(if bytes > self.room_bytes { News::TooMuch } else { News::Changes(news) });
+    }
+
+    /// Answers the first who waits, or keeps the news for the next who asks.
+    fn tell(&self, mut news: News) {
+        let mut state = self.state.lock();
         while let Some(waiting) = state.waiting.pop_front() {
             match waiting.send(news) {
                 Ok(()) => return,

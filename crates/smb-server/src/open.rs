@@ -7,12 +7,13 @@ use coherence::{Identity, OpenClaim};
 use parking_lot::Mutex;
 use smb_wire::NtStatus;
 use smb_wire::dcerpc::RpcPipe;
-use smb_wire::fscc::{AccessMask, NotifyAction, NotifyFilter, Pattern};
+use smb_wire::fscc::{AccessMask, FileTime, NotifyAction, NotifyFilter, Pattern};
 use smb_wire::smb2::{CreateOptions, FileHandle};
-use vfs::{Cred, FileId, Name, Node, Path};
+use vfs::{Cred, FileId, Name, Node, Path, SetAttr, SetTime};
 
 use crate::Share;
 use crate::durable::Durability;
+use crate::meta::{local_time, mark_archive};
 use crate::notify::{Event, Watch};
 use crate::persistent::Kept;
 use crate::router::Enrolled;
@@ -73,10 +74,15 @@ pub struct FileOpen {
     /// The change time set through this open, which its own later changes leave as it is (MS-FSA 2.1.1.6,
     /// UserSetChangeTime); 0 for none.
     pub change_time_set: AtomicU64,
+    /// The write time set through this open, which its own later writes leave as it is (UserSetModificationTime); 0 for
+    /// none.
+    pub write_time_set: AtomicU64,
     /// A directory's listing, once begun.
     pub listing: Mutex<Option<Listing>>,
     /// A directory's watch, once it was asked for.
     pub watch: OnceLock<Arc<Watch>>,
+    /// What lets a client that caches the directory know what others change in it.
+    pub local: OnceLock<vfs::Watching>,
     /// Its place in the router, if it holds or may hold a caching grant.
     pub route: Option<Enrolled>,
     /// As whom the entries of its directory are changed: the lease of the directory, where the client has one.
@@ -95,6 +101,8 @@ pub struct FileOpen {
     pub lock_sequences: Mutex<Vec<Option<u8>>>,
     /// Set once something was written: its entry in the directory has changed when it closes.
     pub modified: AtomicBool,
+    /// Set once something was written since attributes were set through this open.
+    pub archived: AtomicBool,
 }
 
 /// What an open of a named stream has besides.
@@ -109,6 +117,8 @@ pub struct StreamOpen {
 pub struct Listing {
     /// The pattern, as it was given first.
     pub pattern: Pattern,
+    /// The pattern may be the short name of an entry.
+    pub by_short_name: bool,
     /// `.` and `..` are entries 0 and 1; after them the backend's cookies go on.
     pub dots_given: u8,
     /// The backend's cookie.
@@ -121,8 +131,8 @@ pub struct Listing {
 
 impl Listing {
     /// A listing of what `pattern` has, at its start.
-    pub fn new(pattern: Pattern) -> Self {
-        Self { pattern, dots_given: 0, cookie: 0, found_any: false, ended: false }
+    pub fn new(pattern: Pattern, by_short_name: bool) -> Self {
+        Self { pattern, by_short_name, dots_given: 0, cookie: 0, found_any: false, ended: false }
     }
 }
 
@@ -151,8 +161,10 @@ impl FileOpen {
             position: AtomicU64::new(0),
             mode: AtomicU64::new(0),
             change_time_set: AtomicU64::new(0),
+            write_time_set: AtomicU64::new(0),
             listing: Mutex::new(None),
             watch: OnceLock::new(),
+            local: OnceLock::new(),
             route: None,
             parent: Identity::default(),
             client: [0; 16],
@@ -161,6 +173,7 @@ impl FileOpen {
             durability: Mutex::default(),
             kept: OnceLock::new(),
             modified: AtomicBool::new(false),
+            archived: AtomicBool::new(false),
             lock_sequences: Mutex::default(),
         }
     }
@@ -183,6 +196,25 @@ impl FileOpen {
     /// The object in the directory: of a stream the file.
     pub fn base(&self) -> &Arc<dyn Node> {
         self.stream.as_ref().map_or(&self.node, |stream| stream.node.base())
+    }
+
+    /// Notes that the data were changed through it (MS-FSA 2.1.4.17): the ARCHIVE attribute is set, unless that was done
+    /// before, and a write time set by the client stays. Two atomic loads where there is nothing to do.
+    pub fn note_written(&self) {
+        let (base, time) = (self.base(), self.write_time_set.load(Relaxed));
+        let mut noted = Ok(());
+        if !self.archived.load(Relaxed) {
+            self.modified.store(true, Relaxed);
+            self.archived.store(true, Relaxed);
+            noted = mark_archive(&**base, &self.cred);
+        }
+        if time != 0 {
+            let modified = Some(SetTime::At(local_time(FileTime(time))));
+            noted = noted.and(base.set_attr(&self.cred, &SetAttr { modified, ..SetAttr::default() }));
+        }
+        if let Err(error) = noted {
+            tracing::debug!(%error, "a write is not noted in the file's attributes");
+        }
     }
 
     /// Tells who watches that the object changed in a way that `filter` names.
@@ -235,7 +267,7 @@ impl Open {
         if self.granted.intersects(rights) { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
     }
 
-    /// Marks where the last transfer ended.
+    /// Marks where the last READ ended, as Samba does; a WRITE moves nothing there either.
     pub fn moved_to(&self, offset_bytes: u64) {
         if let Object::File(file) = &self.object {
             file.position.store(offset_bytes, Relaxed);

@@ -63,8 +63,7 @@ impl ReplyWriter {
     /// Begins a response.
     pub fn begin(&mut self, header: &Header) {
         if let Some(start) = self.elements.last().map(|e| e.start) {
-            let len = self.buf.len() - start;
-            self.put_zeros(len.next_multiple_of(8) - len);
+            self.pad(start);
             let next = (self.buf.len() - start) as u32;
             if let Some(message) = self.buf.get_mut(start..) {
                 set_next_command(message, next);
@@ -72,6 +71,12 @@ impl ReplyWriter {
         }
         self.elements.push(Element { start: self.buf.len(), sign: None, then: Then::Send });
         header.put(self);
+    }
+
+    /// Pads the response that begins at `start` to eight bytes.
+    fn pad(&mut self, start: usize) {
+        let len = self.buf.len() - start;
+        self.put_zeros(len.next_multiple_of(8) - len);
     }
 
     /// Where the response under way has its header.
@@ -153,6 +158,10 @@ impl ReplyWriter {
 
     /// Signs, encrypts and frames. `done` is shown each response that asked for it, final but for encryption.
     pub fn finish(mut self, seal: Option<&Session>, mut done: impl FnMut(Then, &[u8])) -> Reply {
+        if let [_, .., last] = &*self.elements {
+            // The last of several too, as Windows does (3.3.4.1.3).
+            self.pad(last.start);
+        }
         let ends: Vec<usize> = (self.elements.iter().skip(1)).map(|e| e.start).chain([self.buf.len()]).collect();
         for (element, end) in self.elements.iter().zip(ends) {
             let Some(message) = self.buf.get_mut(element.start..end) else { continue };

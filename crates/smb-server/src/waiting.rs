@@ -40,6 +40,8 @@ pub struct Waiting {
     session_id: u64,
     tree_id: u32,
     handle: Option<FileHandle>,
+    /// It goes on without its connection.
+    lasts: bool,
     interrupt: oneshot::Sender<Interrupt>,
 }
 
@@ -75,6 +77,11 @@ impl WaitingList {
                 w.message_id == header.message_id
             }
         });
+    }
+
+    /// The connection is over: what does not go on without it ends.
+    pub fn hang_up(&mut self) {
+        self.end(Interrupt::End, |w| !w.lasts);
     }
 
     /// What waits on what is over ends.
@@ -115,6 +122,7 @@ impl Request<'_> {
                 session_id: self.header.session_id,
                 tree_id: self.header.tree_id,
                 handle: self.previous_handle,
+                lasts: self.lasting.is_some(),
                 interrupt: sender,
             });
             async_id

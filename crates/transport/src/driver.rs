@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
+use rustix::net::sockopt::set_tcp_quickack;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+use crate::gather::{Batch, Gather};
 use crate::intake::{Intake, Refused, Taken};
+use crate::machine::Attended;
 use crate::outbox::{Flushed, Outbox};
 use crate::server::ShardEnv;
 use crate::{Limits, Machine};
@@ -34,9 +37,7 @@ pub struct Shared {
 
 pub struct Driver {
     stream: TcpStream,
-    machine: Box<dyn Machine>,
-    /// Whether the machine was told that the connection is over.
-    is_over: bool,
+    machine: Attended,
     intake: Intake,
     outbox: Outbox,
     env: ShardEnv,
@@ -45,6 +46,7 @@ pub struct Driver {
     peer_done: bool,
     /// The peer keeps several requests under way: the last look before sending found some, or one call brought several.
     pipelined: bool,
+    gather: Gather,
 }
 
 impl Driver {
@@ -53,8 +55,7 @@ impl Driver {
         let intake = Intake::new(env.pool.clone());
         Self {
             stream,
-            machine,
-            is_over: false,
+            machine: Attended::new(machine),
             intake,
             outbox: Outbox::default(),
             env,
@@ -62,6 +63,7 @@ impl Driver {
             handshake,
             peer_done: false,
             pipelined: false,
+            gather: Gather::new(std::time::Instant::now),
         }
     }
 
@@ -79,13 +81,18 @@ impl Driver {
             turn
         })
         .await;
-        self.over(&why);
-    }
-
-    fn over(&mut self, why: &str) {
-        if !std::mem::replace(&mut self.is_over, true) {
-            self.machine.closed(why);
-        }
+        self.machine.over(&why);
+        // The socket and the buffers go.
+        let Self { mut machine, .. } = self;
+        poll_fn(|cx| {
+            let _ = stop.as_mut().poll(cx);
+            if machine.lingers() {
+                machine.poll(cx);
+            }
+            let stays = machine.lingers() && !shared.stopping.load(Relaxed);
+            if stays { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
     }
 
     /// Works until nothing can go on. Ready with the reason when the connection is over.
@@ -108,7 +115,10 @@ impl Driver {
                 return Poll::Pending;
             }
             match self.stream.poll_read_ready(cx) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending if self.gather.poll_patience(cx, self.stream.as_fd()).is_pending() => {
+                    return Poll::Pending;
+                }
+                Poll::Pending => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(format!("cannot receive: {error}")),
                 Poll::Ready(Ok(())) => match self.receive() {
                     Ok(Ok(Taken::End)) => self.peer_done = true,
@@ -173,11 +183,11 @@ impl Driver {
 
     /// Receives what is there, and looks again while a pipelining peer sends more and the replies are small.
     fn receive(&mut self) -> io::Result<Result<Taken, Refused>> {
-        let mut frames = 0;
+        let mut batch = Batch::default();
         let mut taken = Ok(Ok(Taken::Nothing));
         let Self { stream, intake, machine, env, .. } = self;
         let tried = stream.try_io(Interest::READABLE, || {
-            taken = receive_once(stream, intake, machine, env, &mut frames);
+            taken = receive_once(stream, intake, machine, env, &mut batch);
             // The socket was emptied: the next bytes raise a new event, and asking again now would only cost a call.
             match &taken {
                 Ok(Ok(Taken::Nothing | Taken::Bytes { drained: true })) => Err(io::ErrorKind::WouldBlock.into()),
@@ -188,13 +198,22 @@ impl Driver {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             _ => {}
         }
-        let looks = frames > 1 || (frames == 1 && self.pipelined);
-        if looks && matches!(taken, Ok(Ok(Taken::Bytes { drained: true }))) { self.look_again() } else { taken }
+        let looks = batch.frames > 1 || (batch.frames == 1 && self.pipelined);
+        if looks && matches!(taken, Ok(Ok(Taken::Bytes { drained: true }))) {
+            taken = self.look_again(&mut batch);
+        }
+        self.gather.took(self.stream.as_fd(), &batch);
+        if batch.frames == 0 && self.intake.is_mid_frame() {
+            // A peer that batches its small segments (Nagle) holds back the rest until what is here is acknowledged, and
+            // without this that may be 40 ms later. Where it cannot be asked for, it takes those.
+            let _ = set_tcp_quickack(&self.stream, true);
+        }
+        taken
     }
 
     /// One `sendmsg` costs more than the look that saves the next one. A peer with one request under way is never looked
     /// at again: there is nothing it could have sent.
-    fn look_again(&mut self) -> io::Result<Result<Taken, Refused>> {
+    fn look_again(&mut self, batch: &mut Batch) -> io::Result<Result<Taken, Refused>> {
         self.pipelined = false;
         for _ in 0..LOOKS_BEFORE_SENDING {
             while let Some(reply) = self.machine.next_reply() {
@@ -203,10 +222,10 @@ impl Driver {
             if self.outbox.queued_bytes() >= GATHERED_BYTES || !self.wants_requests() {
                 break;
             }
-            let mut frames = 0;
-            match receive_once(&self.stream, &mut self.intake, &mut self.machine, &self.env, &mut frames)? {
+            let before = batch.frames;
+            match receive_once(&self.stream, &mut self.intake, &mut self.machine, &self.env, batch)? {
                 Ok(Taken::Bytes { drained }) => {
-                    self.pipelined |= frames > 0;
+                    self.pipelined |= batch.frames > before;
                     if !drained {
                         break; // there is more, and an event for it is due
                     }
@@ -234,25 +253,18 @@ impl Driver {
     }
 }
 
-/// One receiving call: complete frames go to the machine and are counted in `frames`.
+/// One receiving call: complete frames go to the machine and are counted in `batch`.
 fn receive_once(
     stream: &TcpStream,
     intake: &mut Intake,
-    machine: &mut Box<dyn Machine>,
+    machine: &mut Attended,
     env: &ShardEnv,
-    frames: &mut u32,
+    batch: &mut Batch,
 ) -> io::Result<Result<Taken, Refused>> {
     let machine = std::cell::RefCell::new(machine);
     intake.receive(stream.as_fd(), &env.counters, &mut |prefix| machine.borrow().framing(prefix), &mut |frame, more| {
-        *frames += 1;
+        batch.frames += 1;
+        batch.smallest_bytes = batch.smallest_bytes.min(frame.len());
         machine.borrow_mut().receive(frame, more);
     })
-}
-
-impl Drop for Driver {
-    /// A connection that panicked, or outlived the time there is to stop, ends like any other: what it held must not
-    /// stay held.
-    fn drop(&mut self) {
-        self.over("broken off");
-    }
 }

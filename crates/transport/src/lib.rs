@@ -5,8 +5,10 @@
 //! [`Machine`], and sends all replies that are ready in one `sendmsg`. What may wait for a device runs on the
 //! [`Workers`]. No protocol is known here.
 
+mod alarm;
 mod counters;
 mod driver;
+mod gather;
 mod intake;
 mod load;
 mod machine;

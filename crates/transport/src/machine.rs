@@ -1,5 +1,6 @@
 //! The contract between a connection's driver and a protocol.
 
+use std::ops::{Deref, DerefMut};
 use std::task::Context;
 
 use vfs::{Frame, Reply};
@@ -51,6 +52,52 @@ pub trait Machine {
     /// Whether the peer has proved who it is. One that has not within the handshake limit is dropped.
     fn established(&self) -> bool;
 
-    /// The connection is over, for whatever reason; called exactly once, last.
+    /// The connection is over, for whatever reason; called exactly once, last but for `poll` while it lingers.
     fn closed(&mut self, why: &str);
+
+    /// Whether something goes on after the end of the connection: then it is polled on, without a socket.
+    fn lingers(&self) -> bool {
+        false
+    }
+}
+
+/// A machine that is told of the end of its connection whatever happens to the connection's driver.
+pub(crate) struct Attended {
+    machine: Box<dyn Machine>,
+    is_over: bool,
+}
+
+impl Attended {
+    pub(crate) fn new(machine: Box<dyn Machine>) -> Self {
+        Self { machine, is_over: false }
+    }
+
+    /// The connection is over; later calls do nothing.
+    pub(crate) fn over(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.machine.closed(why);
+        }
+    }
+}
+
+impl Deref for Attended {
+    type Target = dyn Machine;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.machine
+    }
+}
+
+impl DerefMut for Attended {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.machine
+    }
+}
+
+impl Drop for Attended {
+    /// A connection that panicked, or outlived the time there is to stop, ends like any other: what it held must not
+    /// stay held.
+    fn drop(&mut self) {
+        self.over("broken off");
+    }
 }

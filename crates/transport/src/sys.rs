@@ -39,6 +39,16 @@ pub fn range_is_cached(file: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) 
     Ok(stat.cached >= pages)
 }
 
+/// Has readers of a stream socket woken only once this many bytes wait, or the stream has ended (`SO_RCVLOWAT`).
+pub fn set_receive_low_water(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    let len = size_of_val(&value) as libc::socklen_t;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+    // SAFETY: the option's value is an int, which lives through the call.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -58,5 +68,22 @@ mod tests {
         if let Ok(cached) = range_is_cached(file.as_fd(), 512 << 10, 4096) {
             assert!(!cached);
         }
+    }
+
+    #[test]
+    fn fewer_bytes_than_the_mark_do_not_wake() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        set_receive_low_water(far.as_fd(), 10).unwrap();
+        let wakes = |timeout_ms| {
+            let mut polled = libc::pollfd { fd: far.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one structure, which lives through the call.
+            unsafe { libc::poll(&mut polled, 1, timeout_ms) == 1 }
+        };
+        near.write_all(&[0; 9]).unwrap();
+        assert!(!wakes(50));
+        near.write_all(&[0]).unwrap();
+        assert!(wakes(10_000));
     }
 }

@@ -47,6 +47,29 @@ fn a_frame_may_come_byte_by_byte() {
     assert_eq!(peer.receive(), b"e-two");
 }
 
+/// A peer that sends a request in two pieces and leaves Nagle's algorithm on waits for our acknowledgement in between.
+#[test]
+fn a_request_in_pieces_waits_for_no_delayed_acknowledgement() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    let request = framed(&numbered(1, 3000));
+    let (head, rest) = request.split_at(100);
+    let mut times = [true, false].map(|nodelay| {
+        peer.0.set_nodelay(nodelay).unwrap();
+        let began = Instant::now();
+        for _ in 0..50 {
+            peer.0.write_all(head).unwrap();
+            peer.0.write_all(&rest[..1000]).unwrap();
+            peer.0.write_all(&rest[1000..]).unwrap();
+            peer.receive();
+        }
+        began.elapsed()
+    });
+    times[0] = times[0].max(Duration::from_millis(20));
+    // Each of 50 would wait for 40 ms.
+    assert!(times[1] < times[0] * 20, "{times:?}");
+}
+
 #[test]
 fn sixteen_requests_in_one_segment_cost_one_send() {
     let world = World::start(Limits::default());
@@ -65,6 +88,24 @@ fn sixteen_requests_in_one_segment_cost_one_send() {
     assert_eq!(after.frames - before.frames, 16);
     assert_eq!(after.send_calls - before.send_calls, 1);
     assert_eq!(after.recv_calls - before.recv_calls, 1);
+}
+
+/// However fast it sent before, and whether or not that made it wait for others.
+#[test]
+fn a_request_after_a_burst_is_answered() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    let many: Vec<u8> = (0..64).flat_map(|i| framed(&numbered(i, 100))).collect();
+    for _ in 0..20 {
+        for _ in 0..64 {
+            peer.0.write_all(&many).unwrap();
+            for i in 0..64 {
+                assert_eq!(peer.receive(), numbered(i, 100));
+            }
+        }
+        peer.send(&numbered(7, 100));
+        assert_eq!(peer.receive(), numbered(7, 100));
+    }
 }
 
 #[test]
@@ -218,6 +259,21 @@ fn a_machine_ends_its_connection_after_the_last_reply() {
     assert_eq!(peer.receive(), [ask::QUIT, 1, 2, 3]);
     assert!(peer.is_ended());
     assert_eq!(world.why(), "ended by the server");
+}
+
+#[test]
+fn what_lasts_goes_on_without_its_connection() {
+    for (kind, goes_on) in [(ask::LASTING, true), (ask::LATER, false)] {
+        let world = World::start(Limits::default());
+        let mut peer = world.connect();
+        peer.send(&[kind]);
+        peer.send(b"q");
+        assert_eq!(peer.receive(), b"q");
+        assert!(peer.is_ended(), "the socket is not kept");
+        let why = || world.closed.recv_timeout(Duration::from_secs(1)).ok();
+        assert_eq!(why().as_deref(), Some("ended by the server"));
+        assert_eq!(why().as_deref(), goes_on.then_some("went on"));
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bitflags::bitflags;
 
-use crate::{Attr, FileId, FileKind, FsStat, Name, PagePipe, Path, SetAttr, VfsResult};
+use crate::{Attr, FileId, FileKind, FsStat, Happened, Name, PagePipe, Path, SetAttr, Told, VfsResult, Watching};
 
 /// The longest handle a backend makes: what an NFSv3 handle has room for beside the server's own part.
 pub const MAX_HANDLE_BYTES: usize = 43;
@@ -212,8 +212,8 @@ pub trait Backend: Send + std::marker::Sync + 'static {
     /// by other programs. [`Stale`](crate::VfsError::Stale) when that entry is gone or lies outside the root.
     fn path_of(&self, node: &dyn Node) -> VfsResult<Path>;
 
-    /// The same path with every component as the directory spells it, where a component is found only by ignoring case;
-    /// components that exist exactly win. [`NotFound`](crate::VfsError::NotFound) when the last component matches nothing
+    /// The same path with every component as the directory spells it, where a component is found only by ignoring case,
+    /// or by the name [`shortname`](crate::shortname) makes up; components that exist exactly win, and case goes before. [`NotFound`](crate::VfsError::NotFound) when the last component matches nothing
     /// (and [`PathNotFound`](crate::VfsError::PathNotFound) when an earlier one does): then the answer's `Path` for a new
     /// object is had from [`Backend::spell_parent`].
     fn spell(&self, cred: &Cred, dir: &dyn Node, path: &Path, wait: Wait) -> VfsResult<Path>;
@@ -274,6 +274,20 @@ pub trait Backend: Send + std::marker::Sync + 'static {
     ) -> VfsResult<()> {
         Err(crate::VfsError::NotSupported)
     }
+
+    /// Has `told` hear what others than this process change in the directory `dir`, with `below` also in the directories
+    /// below it, until the answer is dropped. May wait. [`NotSupported`](crate::VfsError::NotSupported) where nothing can
+    /// be known; how many directories below can be watched is limited.
+    fn watch(&self, _dir: &dyn Node, _below: bool, _told: &Arc<dyn Told>) -> VfsResult<Watching> {
+        Err(crate::VfsError::NotSupported)
+    }
+
+    /// Says what this process changed in the directory `dir` to those who watch it: for servers whose changes they do
+    /// not know of. `to` is where an entry went that was renamed. One atomic load while nobody watches.
+    fn tell(&self, _dir: &dyn Node, _name: Name<'_>, _what: Happened, _to: Option<(&dyn Node, Name<'_>)>) {}
+
+    /// The same of an object's data or attributes, by the name it was opened by.
+    fn tell_of(&self, _node: &dyn Node, _what: Happened) {}
 
     /// The file system's size and use. Does not wait.
     fn fs_stat(&self) -> VfsResult<FsStat>;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::{Name, Timestamp};
+use crate::{Name, Timestamp, shortname};
 
 /// Longer than the clock tick behind any change time kept in nanoseconds (a kernel of 100 Hz ticks every 10 ms).
 pub const TICK: Duration = Duration::from_millis(25);
@@ -65,9 +65,14 @@ fn upcase(c: char) -> char {
 #[derive(Default)]
 pub struct FoldIndex {
     hasher: RandomState,
-    slots: HashMap<u64, Slot>,
+    slots: Slots,
     count: usize,
+    /// By the short names made up for them; made when first asked for one.
+    shorts: Option<Slots>,
 }
+
+#[derive(Default)]
+struct Slots(HashMap<u64, Slot>);
 
 enum Slot {
     One(Box<[u8]>),
@@ -101,13 +106,71 @@ impl FoldIndex {
 
     /// Adds a name; one that is there already stays.
     pub fn insert(&mut self, name: &[u8]) {
-        match self.slots.entry(self.hasher.hash_one(fold(name))) {
+        if !self.slots.insert(self.hasher.hash_one(fold(name)), name) {
+            return;
+        }
+        self.count += 1;
+        if let (Some(shorts), Some(short)) = (&mut self.shorts, shortname::made_for(name)) {
+            shorts.insert(self.hasher.hash_one(short), name);
+        }
+    }
+
+    /// Takes a name out, by its exact spelling.
+    pub fn remove(&mut self, name: &[u8]) {
+        if !self.slots.remove(self.hasher.hash_one(fold(name)), name) {
+            return;
+        }
+        self.count -= 1;
+        if let (Some(shorts), Some(short)) = (&mut self.shorts, shortname::made_for(name)) {
+            shorts.remove(self.hasher.hash_one(short), name);
+        }
+    }
+
+    /// The spelling under which the directory has `name`: the exact one if it is there, else of several that fold alike
+    /// the first in byte order.
+    pub fn find(&self, name: &[u8]) -> Option<&[u8]> {
+        let names = self.slots.names(self.hasher.hash_one(fold(name)));
+        let exact = names.iter().find(|n| ***n == *name);
+        exact.or_else(|| names.iter().find(|n| same(n, name))).map(|n| &**n)
+    }
+
+    /// The name that the short name `short` was made up for; of several the first in byte order.
+    pub fn find_short(&mut self, short: &[u8]) -> Option<&[u8]> {
+        let (hasher, slots) = (&self.hasher, &self.slots);
+        let shorts = self.shorts.get_or_insert_with(|| {
+            let mut shorts = Slots::default();
+            for name in slots.0.values().flat_map(Slot::names) {
+                if let Some(short) = shortname::made_for(name) {
+                    shorts.insert(hasher.hash_one(short), name);
+                }
+            }
+            shorts
+        });
+        let short = short.to_ascii_uppercase();
+        let mut names = shorts.names(hasher.hash_one(&short)).iter();
+        names.find(|name| shortname::made_for(name).as_ref() == Some(&short)).map(|name| &**name)
+    }
+
+    /// What it holds, in names: those found by short names too are held twice.
+    fn weight(&self) -> usize {
+        self.count * if self.shorts.is_some() { 2 } else { 1 }
+    }
+}
+
+impl Slots {
+    fn names(&self, hash: u64) -> &[Box<[u8]>] {
+        self.0.get(&hash).map_or(&[], Slot::names)
+    }
+
+    /// False when it is there already.
+    fn insert(&mut self, hash: u64, name: &[u8]) -> bool {
+        match self.0.entry(hash) {
             Entry::Vacant(vacant) => {
                 vacant.insert(Slot::One(name.into()));
             }
             Entry::Occupied(mut taken) => {
                 if taken.get().names().iter().any(|n| **n == *name) {
-                    return;
+                    return false;
                 }
                 let mut names = match std::mem::replace(taken.get_mut(), Slot::Many(Vec::new())) {
                     Slot::One(first) => vec![first],
@@ -118,12 +181,12 @@ impl FoldIndex {
                 *taken.get_mut() = Slot::Many(names);
             }
         }
-        self.count += 1;
+        true
     }
 
-    /// Takes a name out, by its exact spelling.
-    pub fn remove(&mut self, name: &[u8]) {
-        let Entry::Occupied(mut slot) = self.slots.entry(self.hasher.hash_one(fold(name))) else { return };
+    /// False when it is not there.
+    fn remove(&mut self, hash: u64, name: &[u8]) -> bool {
+        let Entry::Occupied(mut slot) = self.0.entry(hash) else { return false };
         let before = slot.get().names().len();
         let left = match slot.get_mut() {
             Slot::One(only) => usize::from(**only != *name),
@@ -132,18 +195,10 @@ impl FoldIndex {
                 names.len()
             }
         };
-        self.count -= before - left;
         if left == 0 {
             slot.remove();
         }
-    }
-
-    /// The spelling under which the directory has `name`: the exact one if it is there, else of several that fold alike
-    /// the first in byte order.
-    pub fn find(&self, name: &[u8]) -> Option<&[u8]> {
-        let names = self.slots.get(&self.hasher.hash_one(fold(name)))?.names();
-        let exact = names.iter().find(|n| ***n == *name);
-        exact.or_else(|| names.iter().find(|n| same(n, name))).map(|n| &**n)
+        left < before
     }
 }
 
@@ -206,9 +261,17 @@ impl DirIndex {
         self.patched = true;
     }
 
-    /// The names.
-    pub fn names(&self) -> &FoldIndex {
-        &self.names
+    /// The spelling of `name`: as it is written, else ignoring case, else what has it for a short name.
+    pub fn find(&mut self, name: &[u8]) -> Option<&[u8]> {
+        if shortname::may_be_made_up(name) && self.names.find(name).is_none() {
+            return self.names.find_short(name);
+        }
+        self.names.find(name)
+    }
+
+    /// What it holds, in names.
+    pub fn weight(&self) -> usize {
+        self.names.weight()
     }
 }
 
@@ -342,14 +405,35 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_found_by_its_short_name() {
+        let mut dir = DirIndex::default();
+        let (one, two) = ("Some long name.text", "Another long name.text");
+        let short = |name: &str| shortname::made_for(name.as_bytes()).unwrap();
+        dir.fill(index_of(&[one, "short.txt"]), at(1, 0), at(2, 0), Duration::ZERO);
+        assert_eq!(dir.weight(), 2);
+        assert_eq!(dir.find(&short(one)), Some(one.as_bytes()));
+        assert_eq!(dir.find(&short(one).to_ascii_lowercase()), Some(one.as_bytes()));
+        assert_eq!(dir.weight(), 4);
+        assert_eq!(dir.find(&short(two)), None);
+        let name = |name: &'static str| Name::new(name.as_bytes()).unwrap();
+        dir.note(at(1, 0), at(2, 10), &[Change::Added(name(two)), Change::Removed(name(one))]);
+        assert_eq!(dir.find(&short(two)), Some(two.as_bytes()));
+        assert_eq!(dir.find(&short(one)), None);
+        // What is spelled so comes first.
+        let taken = String::from_utf8(short(two)).unwrap();
+        dir.fill(index_of(&[two, &taken]), at(2, 10), at(3, 0), Duration::ZERO);
+        assert_eq!(dir.find(&short(two)), Some(taken.as_bytes()));
+    }
+
+    #[test]
     fn our_own_changes_are_entered_and_checked_once_it_is_quiet() {
         let mut dir = DirIndex::default();
         dir.fill(index_of(&["a"]), at(1, 0), at(2, 0), Duration::from_millis(100));
         dir.note(at(1, 0), at(2, 10), &[Change::Added(Name::new(b"B").unwrap())]);
         dir.note(at(2, 10), at(2, 20), &[Change::Removed(Name::new(b"a").unwrap())]);
         assert!(dir.holds(at(2, 20), at(2, 21)));
-        assert_eq!(dir.names().find(b"b"), Some(&b"B"[..]));
-        assert_eq!(dir.names().find(b"A"), None);
+        assert_eq!(dir.names.find(b"b"), Some(&b"B"[..]));
+        assert_eq!(dir.names.find(b"A"), None);
         // Quiet, but reading again would cost too much yet: 50 * 100 ms after the last reading.
         assert!(dir.holds(at(2, 20), at(6, 900)));
         assert!(!dir.holds(at(2, 20), at(7, 100)));
@@ -373,7 +457,7 @@ mod tests {
         dir.fill(index_of(&["a"]), at(1, 0), at(2, 0), Duration::ZERO);
         dir.note(at(1, 500), at(2, 10), &[]);
         assert!(!dir.holds(at(2, 10), at(2, 11)));
-        assert!(dir.names().is_empty());
+        assert!(dir.names.is_empty());
     }
 
     #[test]

@@ -18,8 +18,11 @@ mod exec;
 pub mod memfs;
 mod name;
 pub mod ntacl;
+mod pace;
 mod ranges;
 mod reply;
+pub mod shortname;
+mod watch;
 
 pub use attr::{Attr, FileId, FileKind, FsStat, SetAttr, SetTime, Timestamp};
 pub use backend::{
@@ -30,5 +33,7 @@ pub use buf::{Buf, BufPool, Frame, PoolStats};
 pub use error::{VfsError, VfsResult};
 pub use exec::{Executor, Inline, offload};
 pub use name::{Name, NameError, Path};
+pub use pace::Pace;
 pub use ranges::copy as copy_by_buffer;
 pub use reply::{PagePipe, PipePool, Reply};
+pub use watch::{Change, Happened, Told, Watching};

@@ -184,10 +184,42 @@ fn a_break_deepens_while_under_way() {
     assert_eq!(breaks(&kept), vec![(key, RWH, RH, true)], "told once");
     assert_eq!(table.acknowledge(NOW, file(1), &key, RH), Ok(RH));
     let told = kept.take();
-    assert!(matches!(told[0], Effect::Break { from, to, epoch: 13, .. } if (from, to) == (RH, NONE)), "{told:?}");
+    let step = |effect: &Effect, step: (Caching, Caching)| matches!(effect, Effect::Break { from, to, epoch: 12, .. } if (*from, *to) == step);
+    assert!(told.len() == 1 && step(&told[0], (RH, CR)), "the open before what was read; nobody goes on: {told:?}");
+    assert_eq!(table.acknowledge(NOW, file(1), &key, RH), Err(AckError::TooMuch));
+    assert_eq!(table.acknowledge(NOW, file(1), &key, CR), Ok(CR));
+    let told = kept.take();
+    assert!(step(&told[0], (CR, NONE)), "{told:?}");
     assert_eq!(told[1..], [Effect::Ready(first), Effect::Ready(second)]);
-    assert_eq!(table.acknowledge(NOW, file(1), &key, NONE), Ok(NONE));
     assert_eq!(table.acknowledge(NOW, file(1), &key, NONE), Err(AckError::NotBreaking));
+    assert_eq!(table.next_deadline(), None);
+}
+
+#[test]
+fn a_break_that_deepened_ends_early_where_more_is_given_up() {
+    let (table, kept) = table();
+    let holder = done(table.open(NOW, &wanting(lease(1), RWH, R | W)));
+    let key = holder.claim.holder();
+    let first = waits(table.open(NOW, &wanting(lease(2), CR, R)));
+    let second = waits(table.open(NOW, &OpenRequest { overwrite: true, ..wanting(lease(3), CR, W) }));
+    kept.take();
+    assert_eq!(table.acknowledge(NOW, file(1), &key, NONE), Ok(NONE));
+    assert_eq!(kept.take(), vec![Effect::Ready(first), Effect::Ready(second)]);
+}
+
+#[test]
+fn a_deepened_break_that_is_never_acknowledged_lets_the_waiting_go_on() {
+    let (table, kept) = table();
+    let holder = done(table.open(NOW, &wanting(lease(1), RWH, R | W)));
+    let key = holder.claim.holder();
+    waits(table.open(NOW, &wanting(lease(2), CR, R)));
+    waits(table.open(NOW, &OpenRequest { overwrite: true, ..wanting(lease(3), CR, W) }));
+    let later = NOW.after_ms(10_000);
+    assert_eq!(table.acknowledge(later, file(1), &key, RH), Ok(RH));
+    kept.take();
+    assert_eq!(table.next_deadline(), Some(later.after_ms(35_000)), "it has its own time");
+    table.expire(later.after_ms(35_000));
+    assert_eq!(kept.take().iter().filter(|effect| matches!(effect, Effect::Ready(_))).count(), 2);
 }
 
 #[test]

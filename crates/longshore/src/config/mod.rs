@@ -159,7 +159,7 @@ impl Default for Limits {
             buffer_pool_bytes: 64 << 20,
             max_read_bytes: 8 << 20,
             max_write_bytes: 8 << 20,
-            max_transact_bytes: 1 << 20,
+            max_transact_bytes: 8 << 20,
             nfs_lease_seconds: 90,
         }
     }
@@ -251,6 +251,8 @@ pub struct Share {
     pub hide_dot_files: bool,
     /// Names that differ in case are different names.
     pub case_sensitive: bool,
+    /// Long names have short ones beside them.
+    pub short_names: bool,
     /// Requests must be encrypted.
     pub encryption_required: bool,
     /// Handles on it survive the server.
@@ -291,6 +293,7 @@ impl Share {
             hide: Vec::new(),
             hide_dot_files: true,
             case_sensitive: false,
+            short_names: true,
             encryption_required: false,
             continuously_available: false,
             assume_no_devices: false,

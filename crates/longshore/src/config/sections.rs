@@ -185,6 +185,7 @@ fn share(mut section: Section<'_, '_>, share: &mut Share, directory: &Path) {
     section.set("hide", &mut share.hide, patterns);
     section.set("hide_dot_files", &mut share.hide_dot_files, flag);
     section.set("case_sensitive", &mut share.case_sensitive, flag);
+    section.set("short_names", &mut share.short_names, flag);
     section.set("encryption", &mut share.encryption_required, one_of(&REQUIRED));
     section.set("continuously_available", &mut share.continuously_available, flag);
     section.set("assume_no_devices", &mut share.assume_no_devices, flag);

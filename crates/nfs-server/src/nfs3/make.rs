@@ -7,7 +7,9 @@ use nfs_wire::nfs3::{
     CreateArgs, CreateHow, CreateOk, DirOp, MkdirArgs, MknodArgs, MknodData, Sattr, SpecData, SymlinkArgs,
 };
 use nfs_wire::xdr::{Bounded, Reader, Xdr};
-use vfs::{Access, Attr, Disposition, FileKind, Name, OpenHow, Path, SetAttr, SetTime, Timestamp, Wait, WantKind};
+use vfs::{
+    Access, Attr, Disposition, FileKind, Happened, Name, OpenHow, Path, SetAttr, SetTime, Timestamp, Wait, WantKind,
+};
 
 use super::answer;
 use super::object::{apply, wcc_of};
@@ -105,6 +107,7 @@ fn new_file(cx: &Cx, dir: &Target, name: Name<'_>, wanted: &SetAttr) -> Made {
     let mode = wanted.mode.unwrap_or(FILE_MODE);
     let how = OpenHow { access, disposition: Disposition::Create, kind: WantKind::File, follow: false, mode };
     let opened = backend.open(&dir.cred, &*dir.object.node, &Path::here().join(name), &how, cx.wait)?;
+    dir.tell(name, Happened::Added);
     let rest = SetAttr { mode: None, len_bytes: wanted.len_bytes.filter(|&len| len > 0), ..*wanted };
     if rest != SetAttr::default() {
         opened.node.set_attr(&dir.cred, &rest)?;
@@ -204,6 +207,7 @@ fn finish(cx: &Cx, dir: &Target, name: Name<'_>, wanted: &SetAttr, node: Arc<dyn
     if rest != SetAttr::default() {
         node.set_attr(&dir.cred, &rest)?;
     }
+    dir.tell(name, Happened::Added);
     let attr = node.attr()?;
     Ok((cx.adopt_entry(dir, name, node)?, attr))
 }

@@ -6,7 +6,7 @@ use coherence::Change;
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{DirOp, LinkArgs, LinkWcc, RenameArgs, RenameWcc};
 use nfs_wire::xdr::{Reader, Xdr};
-use vfs::{Attr, FileKind, Name, Path, Rename, VfsError, Wait};
+use vfs::{Attr, FileKind, Happened, Name, Path, Rename, VfsError, Wait};
 
 use super::answer;
 use super::make::new_name;
@@ -46,6 +46,7 @@ fn take_away(cx: &Cx, args: &DirOp<'_>, directory: bool, changing: &mut Option<C
     guard::children(&cx.server, dir_attr.id);
     let backend = &dir.object.export.backend;
     backend.remove(&dir.cred, &*dir.object.node, &Path::here().join(name), Some(found.attr.id))?;
+    dir.tell(name, Happened::Removed);
     found.forget(cx, &dir);
     Ok(())
 }
@@ -114,9 +115,10 @@ fn move_entry(
     }
     guard::children(&cx.server, from_id);
     guard::children(&cx.server, to_id);
-    let (old, new) = (Path::here().join(old), Path::here().join(new));
+    let (old_path, new_path) = (Path::here().join(old), Path::here().join(new));
     let backend = &from.object.export.backend;
-    backend.rename(&from.cred, (&*from.object.node, &old), (&*to.object.node, &new), Rename::Replace)?;
+    backend.rename(&from.cred, (&*from.object.node, &old_path), (&*to.object.node, &new_path), Rename::Replace)?;
+    from.tell_renamed(old, &to, new);
     if let Some(found) = replaced.filter(|found| found.attr.id != source.attr.id) {
         found.forget(cx, &to);
     }
@@ -151,5 +153,6 @@ fn give_name(cx: &Cx, args: &LinkArgs<'_>, changing: &mut Option<Changing>) -> D
     guard::children(&cx.server, dir_attr.id);
     let backend = &dir.object.export.backend;
     backend.link(&dir.cred, &*target.object.node, &*dir.object.node, &Path::here().join(name))?;
+    dir.tell(name, Happened::Added);
     Ok(target)
 }

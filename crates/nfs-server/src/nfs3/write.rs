@@ -2,13 +2,12 @@
 //! thread.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use coherence::{AccessKinds, OpenClaim};
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{CommitArgs, CommitOk, StableHow, WriteArgs, WriteOk};
 use nfs_wire::xdr::{Put, Reader, Xdr, offset_in};
-use vfs::{Access, Attr, FileKind, Frame, Node, SetAttr, Sync, VfsResult, Wait};
+use vfs::{Access, Attr, FileKind, Frame, Happened, Node, SetAttr, Sync, VfsResult, Wait};
 
 use super::answer;
 use super::object::wcc_of;
@@ -22,8 +21,6 @@ use crate::guard;
 use crate::reply::ReplyWriter;
 use crate::server::Server;
 
-/// A write to the page cache that took longer met a slow device: those after it go to a worker.
-pub(crate) const SLOW_MS: u64 = 5;
 const SET_UID: u32 = 0o4000;
 /// Set-group-id means something only together with execution.
 const SET_GID: u32 = 0o2010;
@@ -65,7 +62,7 @@ async fn store(job: &Job<'_>, args: &WriteArgs<'_>, changing: &mut Option<Changi
     let large = len >= settings.config.worker_write_bytes as usize;
     let beside = large && job.more_behind && (job.conn.shard.idle_cores)() > 0;
     let write = Write { offset: head.offset_bytes, stable: head.stable, file, claim };
-    if head.stable != StableHow::Unstable || beside || object.slow.load(Relaxed) {
+    if head.stable != StableHow::Unstable || beside || object.pace.is_slow(|| server.env.clock.monotonic_ms()) {
         PathCounters::bump(&counters.write_worker, 1);
         let at = offset_in(job.frame, data).ok_or(NfsStat3::SERVERFAULT)?;
         let frame: Frame = job.frame.part(at..at + len).ok_or(NfsStat3::SERVERFAULT)?;
@@ -93,9 +90,10 @@ impl Write {
         let File { target, attr, node } = &self.file;
         let begun = server.env.clock.monotonic_ms();
         let written = node.write(self.offset, data, Wait::Allowed);
-        target.object.slow.store(server.env.clock.monotonic_ms().saturating_sub(begun) > SLOW_MS, Relaxed);
+        target.object.pace.note(begun, server.env.clock.monotonic_ms());
         guard::written(server, &self.claim);
         written.map_err(no_wait)?;
+        target.tell_of(&**node, Happened::Written);
         drop_set_ids(target, attr, &**node)?;
         match self.stable {
             StableHow::Unstable => Ok(()),

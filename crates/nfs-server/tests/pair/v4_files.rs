@@ -458,7 +458,11 @@ fn extended_attributes_are_kept_and_the_servers_own_are_not_shown() {
     assert_eq!(on(set(SetxattrOption::Either, b"b", b"two")).status(), NfsStat4::OK);
     assert_eq!(on(Op::Getxattr(b"b")).last(), OpResult::Getxattr(Ok(b"two")));
     assert_eq!(on(Op::Getxattr(b"none")).status(), NfsStat4::NOXATTR);
-    assert_eq!(on(set(SetxattrOption::Either, b"DOSATTRIB", b"x")).status(), NfsStat4::ACCESS);
+    let own: [&[u8]; 4] = [b"DOSATTRIB", b"DosStream.x:$DATA", b"DosStreamExt.1.x:$DATA", b"longshore.NTACL"];
+    for own in own {
+        assert_eq!(on(set(SetxattrOption::Either, own, b"x")).status(), NfsStat4::ACCESS);
+        assert_eq!(on(Op::Getxattr(own)).status(), NfsStat4::ACCESS);
+    }
     assert_eq!(on(set(SetxattrOption::Either, b"", b"x")).status(), NfsStat4::INVAL);
     let names = |results: &super::v4::Results| match results.last() {
         OpResult::Listxattrs(Ok(ok)) => (ok.names.iter().map(<[u8]>::to_vec).collect::<Vec<_>>(), ok.cookie, ok.eof),

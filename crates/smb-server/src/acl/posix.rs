@@ -8,8 +8,10 @@ use smb_wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Token,
 use vfs::{Attr, FileKind, SetAttr};
 
 /// What an owner can always do.
-const OWNERS: AccessMask =
-    AccessMask::WRITE_DAC.union(AccessMask::WRITE_OWNER).union(AccessMask::FILE_WRITE_ATTRIBUTES);
+const OWNERS: AccessMask = AccessMask::WRITE_DAC
+    .union(AccessMask::WRITE_OWNER)
+    .union(AccessMask::FILE_WRITE_ATTRIBUTES)
+    .union(AccessMask::DELETE);
 /// S_ISUID and S_ISGID.
 const SET_ID: u32 = 0o6000;
 /// Everybody who reaches a file sees its attributes and permissions.

@@ -10,6 +10,7 @@ use smb_wire::smb2::{ChangeNotifyRequest, put_output_buffer};
 
 use crate::dispatch::Request;
 use crate::failure::Outcome;
+use crate::local;
 use crate::notify::{News, Watch};
 use crate::open::FileOpen;
 use crate::reply::ReplyWriter;
@@ -17,6 +18,9 @@ use crate::waiting::Interrupt;
 
 /// Requests of one connection that may wait at a time.
 const MAX_WAITING: usize = 16 << 10;
+
+/// What is kept for one open at most, however much its client has room for: beyond it the client is told to look itself.
+const MOST_KEPT_BYTES: u32 = 1 << 20;
 
 /// CHANGE_NOTIFY: answered at once where something is kept, else when something happens.
 pub(crate) async fn change_notify(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
@@ -33,6 +37,15 @@ pub(crate) async fn change_notify(request: &mut Request<'_>, out: &mut ReplyWrit
     }
     open.require_any(AccessMask::FILE_LIST_DIRECTORY)?;
     let watch = watch(file, &asked)?;
+    if watch.local.get().is_none() {
+        let (server, open, watch) = (Arc::clone(&request.conn.server), Arc::clone(&open), Arc::clone(&watch));
+        let job = move || {
+            let watching = open.file().ok().and_then(|file| local::watch(&server, file, asked.recursive));
+            // Once: where nothing can be known it stays so.
+            let _ = watch.local.set(watching.unwrap_or_else(|| Box::new(())));
+        };
+        request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
+    }
     drop(open);
     let mut next = match watch.ask() {
         Ok(news) => return answer(news, asked.output_bytes, out),
@@ -69,8 +82,9 @@ fn watch(file: &FileOpen, asked: &ChangeNotifyRequest) -> Result<Arc<Watch>, cra
         return Ok(Arc::clone(watch));
     }
     let path = file.path()?;
+    let room = asked.output_bytes.min(MOST_KEPT_BYTES);
     let filter = NotifyFilter::from_bits_retain(asked.filter);
-    let made = Watch::new(file.node.id(), path.as_bytes(), filter, asked.recursive, asked.output_bytes as usize);
+    let made = Watch::new(file.node.id(), path.as_bytes(), filter, asked.recursive, room as usize);
     let watch = file.watch.get_or_init(|| {
         file.share.watchers.add(Arc::clone(&made));
         made

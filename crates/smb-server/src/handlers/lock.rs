@@ -20,7 +20,7 @@ pub(crate) async fn lock(request: &mut Request<'_>, out: &mut ReplyWriter) -> Ou
     let asked = LockRequest::decode(&request.message)?;
     let open = request.open(asked.handle)?;
     let file = open.file()?;
-    if file.is_directory() {
+    if file.is_directory() || asked.locks.is_empty() {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     let numbered = Numbered::of(file, asked.sequence, request.conn.has_channels());

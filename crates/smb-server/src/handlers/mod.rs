@@ -33,7 +33,10 @@ pub fn reply_room(message: &[u8]) -> Option<usize> {
     let header = Header::decode(message).ok()?;
     let data = match Command::from_u16(header.command)? {
         Command::Read => ReadRequest::decode(message).ok()?.len_bytes,
-        Command::QueryDirectory => QueryDirectoryRequest::decode(message).ok()?.output_bytes,
+        Command::QueryDirectory => {
+            let asked = QueryDirectoryRequest::decode(message).ok()?.output_bytes;
+            asked.min(query_directory::MOST_BYTES as u32)
+        }
         _ => return None,
     };
     // What one request can ask for at most is checked later; here a lie must not cost memory.

@@ -7,9 +7,9 @@ use smb_wire::codec::Put;
 use smb_wire::fscc::{
     AccessMask, Appended, DirEntryInfo, DirInfoClass, DirListWriter, FileInfoClass, Pattern, PosixInfo,
 };
-use smb_wire::name::{local_to_posix_wire, local_to_wire};
+use smb_wire::name::{component_to_local, local_to_posix_wire, local_to_wire};
 use smb_wire::smb2::{QueryDirectoryFlags, QueryDirectoryRequest, put_output_buffer};
-use vfs::{Access, Attr, Buf, Disposition, FileKind, Name, OpenHow, Wait, WantKind};
+use vfs::{Access, Attr, Buf, Disposition, FileKind, Name, OpenHow, Wait, WantKind, shortname};
 
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome, status_of};
@@ -19,6 +19,8 @@ use crate::reply::ReplyWriter;
 
 /// Stands where a class is wanted while the list is of the POSIX one, whose entries encode themselves.
 const POSIX_STAND_IN: DirInfoClass = DirInfoClass::Directory;
+/// Entries answered at a time at most, however much is asked for: the client asks on.
+pub const MOST_BYTES: usize = 1 << 20;
 /// Bytes before the entries in the body.
 const FIXED_BYTES: usize = 8;
 
@@ -45,7 +47,7 @@ pub(crate) async fn query_directory(request: &mut Request<'_>, out: &mut ReplyWr
         return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
     }
     begin(file, &asked)?;
-    let room = asked.output_bytes as usize;
+    let room = (asked.output_bytes as usize).min(MOST_BYTES);
     out.room(FIXED_BYTES + room);
     let len_at = out.len();
     put_output_buffer(u32::MAX, out);
@@ -76,11 +78,16 @@ fn begin(file: &FileOpen, asked: &QueryDirectoryRequest<'_>) -> Result<(), NtSta
         }
         _ => {
             let pattern: &[u8] = if asked.pattern.is_empty() { &[b'*', 0] } else { asked.pattern };
-            let pattern = Pattern::new(pattern)?;
-            *listing = Some(Listing::new(pattern));
+            let by_short_name = file.share.has_short_names() && looks_short(pattern);
+            *listing = Some(Listing::new(Pattern::new(pattern)?, by_short_name));
         }
     }
     Ok(())
+}
+
+/// Programs that know a short name ask for its entry to learn the long one.
+fn looks_short(pattern: &[u8]) -> bool {
+    component_to_local(pattern).is_ok_and(|name| shortname::may_be_made_up(&name))
 }
 
 /// Fills `buf`'s room with the entries that come next; the answer is how many bytes they take.
@@ -97,7 +104,7 @@ fn fill(
     let dots_given = listing.dots_given;
     let space = buf.spare().get_mut(..room).unwrap_or_default();
     let list = DirListWriter::new(space, class);
-    let mut page = Page { file, class, posix, single, list, wire: Vec::new(), stop: None };
+    let mut page = Page { file, class, posix, single, list, wire: Vec::new(), short: Vec::new(), stop: None };
     let mut took = page.dots(listing);
     if took.is_ok() && page.stop.is_none() && !listing.ended {
         took = page.entries(listing);
@@ -135,6 +142,8 @@ struct Page<'a> {
     single: bool,
     list: DirListWriter<'a>,
     wire: Vec<u8>,
+    /// The short name beside it.
+    short: Vec<u8>,
     stop: Option<Stop>,
 }
 
@@ -184,6 +193,7 @@ impl Page<'_> {
                 let meta = if self.class.names_only() { Ok(None) } else { self.meta(name) };
                 match meta {
                     Ok(meta) => {
+                        self.shorten(name.as_bytes());
                         if !self.push(meta.as_ref()) {
                             return false;
                         }
@@ -217,7 +227,16 @@ impl Page<'_> {
         } else {
             local_to_wire(name, &mut self.wire);
         }
-        listing.pattern.matches_all() || listing.pattern.matches(&self.wire)
+        let pattern = &listing.pattern;
+        let by_short = || self.file.share.made_up_name(name).is_some_and(|short| pattern.matches(&short));
+        pattern.matches_all() || pattern.matches(&self.wire) || listing.by_short_name && !self.posix && by_short()
+    }
+
+    /// Puts the short name of the entry `name` beside it, where entries have one.
+    fn shorten(&mut self, name: &[u8]) {
+        if self.class.has_short_name() && !self.posix {
+            self.short = self.file.share.made_up_name(name).unwrap_or_default();
+        }
     }
 
     fn is_vetoed(&self, name: &[u8]) -> bool {
@@ -265,7 +284,7 @@ impl Page<'_> {
                 ea_size: 0,
                 reparse_tag: meta.reparse_tag(),
                 file_id: u128::from(meta.attr.id.ino),
-                short_name: &[],
+                short_name: &self.short,
                 name_utf16: &self.wire,
             },
         };

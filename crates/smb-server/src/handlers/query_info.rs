@@ -129,19 +129,9 @@ fn file_info(class: FileInfoClass, open: &Open, file: &FileOpen, room: u32) -> R
     Ok(out)
 }
 
-/// No short names are made up: only what is one already has one.
 fn short_name(file: &FileOpen) -> Result<Vec<u8>, NtStatus> {
     let name = file.name.lock();
-    let (stem, extension) = match name.iter().rposition(|&b| b == b'.') {
-        Some(at) => (name.get(..at).unwrap_or_default(), name.get(at + 1..).unwrap_or_default()),
-        None => (&name[..], &b""[..]),
-    };
-    let valid = |part: &[u8]| part.iter().all(|&b| b.is_ascii_alphanumeric() || b"!#$%&'()-@^_`{}~".contains(&b));
-    let fits = (1..=8).contains(&stem.len()) && extension.len() <= 3 && !name.ends_with(b".");
-    if !fits || !valid(stem) || !valid(extension) {
-        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
-    }
-    Ok(utf16le(&String::from_utf8_lossy(&name.to_ascii_uppercase())))
+    file.share.short_name(&name).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
 }
 
 /// An open as the information classes show it.
@@ -163,12 +153,17 @@ impl View<'_> {
         }
     }
 
+    /// How many names it has: a directory one, whatever POSIX counts.
+    fn links(&self) -> u32 {
+        if self.meta.is_directory() { 1 } else { self.meta.attr.nlink.max(1) }
+    }
+
     fn standard(&self) -> StandardInfo {
         let delete_pending = self.file.claim.delete_pending();
         StandardInfo {
             allocation_bytes: self.meta.allocation_bytes(),
             end_of_file: self.meta.end_of_file(),
-            links: self.meta.attr.nlink.max(1) - u32::from(delete_pending && self.meta.attr.nlink > 0),
+            links: self.links() - u32::from(delete_pending && self.meta.attr.nlink > 0),
             delete_pending: delete_pending || self.file.posix_delete.load(Relaxed),
             directory: self.meta.is_directory(),
         }
@@ -280,7 +275,7 @@ impl View<'_> {
         let standard = self.standard();
         StandardLinkInfo {
             accessible_links: standard.links,
-            total_links: self.meta.attr.nlink,
+            total_links: self.links(),
             delete_pending: standard.delete_pending,
             directory: standard.directory,
         }
@@ -406,7 +401,7 @@ fn fs_info(class: FsInfoClass, file: &FileOpen, room: u32) -> Result<Vec<u8>, Fa
             physical_bytes_for_atomicity: SECTOR_BYTES,
             physical_bytes_for_performance: stat.block_bytes.max(SECTOR_BYTES),
             effective_bytes_for_atomicity: SECTOR_BYTES,
-            flags: 3,
+            flags: sector_flags(file),
             sector_alignment: 0,
             partition_alignment: 0,
         }
@@ -414,6 +409,12 @@ fn fs_info(class: FsInfoClass, file: &FileOpen, room: u32) -> Result<Vec<u8>, Fa
         _ => return Err(NtStatus::NOT_SUPPORTED.into()),
     }
     Ok(out)
+}
+
+/// SSINFO_FLAGS (MS-FSCC 2.5.7): aligned, and trim does something where there are holes.
+fn sector_flags(file: &FileOpen) -> u32 {
+    let trims = file.share.backend.capabilities().contains(Capabilities::SPARSE);
+    3 | if trims { 8 } else { 0 }
 }
 
 /// Sizes in allocation units of whole sectors.

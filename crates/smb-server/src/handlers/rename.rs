@@ -12,7 +12,7 @@ use super::create::to_path;
 use crate::Share;
 use crate::dispatch::Request;
 use crate::failure::Failure;
-use crate::meta::read_dos;
+use crate::meta::{mark_archive, read_dos};
 use crate::notify::Event;
 use crate::open::{FileOpen, Open, StreamOpen, name_filter};
 use crate::server::Server;
@@ -82,7 +82,7 @@ fn rename_stream(server: &Server, open: &Open, target: Option<String>, replace: 
             return Err(NtStatus::INVALID_PARAMETER.into());
         }
         if !same && taken != target {
-            base.remove_xattr(&file.cred, &taken)?;
+            stream::remove(&**base, &file.cred, &taken)?;
         }
     }
     Ok(stream.node.rename(target)?)
@@ -175,6 +175,9 @@ impl Change {
         if from.is_here() {
             return Err(NtStatus::ACCESS_DENIED.into()); // the share itself
         }
+        if !file.posix && file.is_directory() && self.server.has_open_below(&file.share, &from) {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
         let (to, taken) = self.spell_target(file, &from)?;
         if to == from {
             return Ok(());
@@ -184,9 +187,6 @@ impl Change {
             self.server.table.check_enter(attr.id)?;
         }
         if file.is_directory() && is_below(&to, &from) {
-            return Err(NtStatus::ACCESS_DENIED.into());
-        }
-        if !file.posix && file.is_directory() && self.server.has_open_below(&file.share, &from) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
         self.check_parent(file, &to)?;
@@ -205,6 +205,12 @@ impl Change {
             }
         } else {
             backend.rename_only(&file.cred, (&*root, &from), (&*root, &to), Rename::NoReplace, only)?;
+        }
+        if file.link.is_none()
+            && !file.posix
+            && let Err(error) = mark_archive(&**file.base(), &file.cred)
+        {
+            tracing::debug!(%error, "the ARCHIVE attribute was not set");
         }
         tell_renamed(file, &from, &to);
         *file.name.lock() = to.last().map(Name::as_bytes).unwrap_or_default().into();
@@ -261,18 +267,17 @@ impl Change {
 
     /// The target with its directories as they are spelled, and the entry that has that name now, if any.
     fn spell_target(&self, file: &FileOpen, from: &Path) -> Result<(Path, Option<Path>), Failure> {
-        let backend = &file.share.backend;
-        let root = backend.root();
         let not_a_path = |error: VfsError| match error {
             VfsError::NotFound | VfsError::NotDirectory => NtStatus::OBJECT_PATH_NOT_FOUND.into(),
             error => Failure::from(error),
         };
         if file.share.options.case_sensitive || file.posix {
-            let taken = backend.attr_at(&file.cred, &*root, &self.target, Wait::Allowed).is_ok();
+            let backend = &file.share.backend;
+            let taken = backend.attr_at(&file.cred, &*backend.root(), &self.target, Wait::Allowed).is_ok();
             return Ok((self.target.clone(), taken.then(|| self.target.clone())));
         }
-        let to = backend.spell_parent(&file.cred, &*root, &self.target, Wait::Allowed).map_err(not_a_path)?;
-        match backend.spell(&file.cred, &*root, &to, Wait::Allowed) {
+        let to = file.share.spell_parent(&file.cred, &self.target, Wait::Allowed).map_err(not_a_path)?;
+        match file.share.spell(&file.cred, &to, Wait::Allowed) {
             // Only the case of the object's own name changes.
             Ok(found) if found == *from => Ok((to, None)),
             Ok(found) => Ok((to, Some(found))),

@@ -156,6 +156,9 @@ async fn set_file(
         }
         FileInfoClass::FULL_EA => {
             open.require_any(AccessMask::FILE_WRITE_EA)?;
+            if file.stream.is_some() {
+                return Err(NtStatus::INVALID_PARAMETER.into()); // as with NTFS and Samba: files have them, streams have none
+            }
             let eas = crate::ea::decode(input)?;
             let open = Arc::clone(open);
             let job = move || -> Result<(), Failure> {
@@ -240,11 +243,15 @@ impl BasicChange {
                 attributes.set(FileAttributes::SPARSE_FILE, stored.contains(FileAttributes::SPARSE_FILE));
             }
             store_dos(&*file.node, &file.cred, attributes, self.created)?;
+            file.archived.store(false, Relaxed);
         }
         let at = |time: Option<FileTime>| time.map(|t| SetTime::At(local_time(t)));
         let set = SetAttr { accessed: at(self.accessed), modified: at(self.written), ..SetAttr::default() };
         if set != SetAttr::default() {
             file.node.set_attr(&file.cred, &set)?;
+        }
+        if let Some(written) = self.written {
+            file.write_time_set.store(written.0, Relaxed);
         }
         if let Some(changed) = self.changed {
             file.change_time_set.store(changed.0, Relaxed);
@@ -267,7 +274,9 @@ async fn set_len(request: &Request<'_>, open: &Arc<Open>, file: &FileOpen, len: 
     let (from, to) = (now.min(len), now.max(len));
     file.claim.check_write(from, to - from).map_err(|_| NtStatus::FILE_LOCK_CONFLICT)?;
     on_worker(request, open, move |file| {
-        file.node.set_attr(&file.cred, &SetAttr { len_bytes: Some(len), ..SetAttr::default() })
+        file.node.set_attr(&file.cred, &SetAttr { len_bytes: Some(len), ..SetAttr::default() })?;
+        file.note_written();
+        Ok(())
     })
     .await
 }

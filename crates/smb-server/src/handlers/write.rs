@@ -1,7 +1,6 @@
 //! WRITE (MS-SMB2 3.3.5.13): straight from the received frame, in place or beside the connection's thread.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use coherence::Change;
 use smb_wire::NtStatus;
@@ -18,10 +17,6 @@ use crate::{Clock, PathCounters};
 
 /// SMB2_WRITEFLAG_WRITE_THROUGH.
 const WRITE_THROUGH: u32 = 1;
-/// A write to the page cache that took longer met a slow device.
-const SLOW_MS: u64 = 5;
-/// How long the writes of a share go to workers after that.
-const SLOW_FOR_MS: u64 = 2000;
 /// No byte lies at or beyond this: the largest file of NTFS, which clients take this to be.
 const MAX_FILE_BYTES: u64 = 0xfff_ffff_0000;
 
@@ -44,12 +39,15 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         Object::File(file) => file,
     };
     let offset = check(&open, file, &asked)?;
+    if asked.data.is_empty() {
+        // Nothing to do, nothing that could fail, and nobody to ask (MS-FSA 2.1.5.4).
+        WriteResponse { count_bytes: 0 }.put(out);
+        return Ok(NtStatus::SUCCESS);
+    }
     grants::ask(request, out, &file.claim, Change::Write).await?;
     let through = asked.flags & WRITE_THROUGH != 0 || file.options.contains(CreateOptions::WRITE_THROUGH);
     let data_range = asked.data_offset..asked.data_offset + asked.data.len();
-    if asked.data.is_empty() {
-        // Nothing to do, and nothing that could fail.
-    } else if through || belongs_on_worker(request, file, asked.data.len()) {
+    if through || belongs_on_worker(request, file, asked.data.len()) {
         PathCounters::bump(&request.conn.shard.counters.write_worker, 1);
         let data = message.part(data_range).ok_or(NtStatus::INVALID_PARAMETER)?;
         let (clock, open) = (Arc::clone(&request.conn.server.env.clock), Arc::clone(&open));
@@ -60,16 +58,15 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         let clock = &request.conn.server.env.clock;
         let begun = clock.monotonic_ms();
         file.node.write(offset, asked.data, Wait::Allowed)?;
-        note_speed(&**clock, file, begun);
+        file.share.pace.note(begun, clock.monotonic_ms());
     }
-    if file.share.watchers.any() && !asked.data.is_empty() {
+    if file.share.watchers.any() {
         tell_written(file, offset + asked.data.len() as u64);
     }
-    file.modified.store(true, Relaxed);
+    file.note_written();
     // Whoever was let cache meanwhile may have read what was there before.
     grants::ask(request, out, &file.claim, Change::Write).await?;
     PathCounters::bump(&request.conn.shard.counters.write_bytes, asked.data.len() as u64);
-    open.moved_to(offset + asked.data.len() as u64);
     WriteResponse { count_bytes: asked.data.len() as u32 }.put(out);
     Ok(NtStatus::SUCCESS)
 }
@@ -102,29 +99,19 @@ fn check(open: &Open, file: &FileOpen, asked: &WriteRequest<'_>) -> Result<u64, 
 }
 
 /// A large write goes beside the connection's thread when more requests wait behind it and a core has nothing to do; a
-/// small one never pays for the hop, unless the device has shown to be slow.
+/// small one never pays for the hop, unless the device has shown to be slow, or it is to a stream, all of which is read first.
 fn belongs_on_worker(request: &Request<'_>, file: &FileOpen, len: usize) -> bool {
     let large = len >= request.conn.server.config.load().worker_write_bytes as usize;
-    (large && request.more_behind && (request.conn.shard.idle_cores)() > 0) || is_slow(request, file)
-}
-
-fn is_slow(request: &Request<'_>, file: &FileOpen) -> bool {
-    let until = file.share.slow_until_ms.load(Relaxed);
-    until != 0 && request.conn.server.env.clock.monotonic_ms() < until
-}
-
-fn note_speed(clock: &dyn Clock, file: &FileOpen, begun_ms: u64) {
-    let now = clock.monotonic_ms();
-    if now.saturating_sub(begun_ms) > SLOW_MS {
-        file.share.slow_until_ms.store(now + SLOW_FOR_MS, Relaxed);
-    }
+    (large && request.more_behind && (request.conn.shard.idle_cores)() > 0)
+        || file.stream.is_some()
+        || file.share.pace.is_slow(|| request.conn.server.env.clock.monotonic_ms())
 }
 
 fn on_worker(clock: &dyn Clock, open: &Open, offset: u64, data: &Frame, through: bool) -> Result<(), Failure> {
     let file = open.file()?;
     let begun = clock.monotonic_ms();
     file.node.write(offset, data, Wait::Allowed)?;
-    note_speed(clock, file, begun);
+    file.share.pace.note(begun, clock.monotonic_ms());
     if through {
         file.node.sync(Sync::Data)?;
     }

@@ -160,3 +160,31 @@ fn extended_attributes_are_set_told_and_removed() {
     anna.set(file, FileInfoClass::FULL_EA, &one(b"")).unwrap();
     assert_eq!(anna.query(file, FileInfoClass::FULL_EA, 4096).0, NtStatus::NO_EAS_ON_FILE);
 }
+
+#[test]
+fn a_stream_can_be_larger_than_an_attribute() {
+    let world = World::new();
+    let mut client = world.anna();
+    client.write_file("f", b"data");
+    let content: Vec<u8> = (0..300_000u32).map(|at| (at / 7) as u8).collect();
+    let stream = client.create("f:large", &OpenAs::default());
+    for (index, part) in content.chunks(50_000).enumerate() {
+        client.write(stream, index as u64 * 50_000, part);
+    }
+    assert!(client.read(stream, 60_000, 10_000) == content[60_000..70_000]);
+    client.close(stream);
+    let file = client.create("f", &OpenAs::default());
+    assert_eq!(streams(&mut client, file), [("::$DATA".into(), 4), (":large:$DATA".into(), 300_000)]);
+    let (_, list) = client.query(file, FileInfoClass::FULL_EA, 4096);
+    assert_eq!(ea_entries(&list).count(), 0, "its attributes are nobody's");
+    client.close(file);
+    let stream = client.create("f:large", &OpenAs::default());
+    assert!(client.read(stream, 0, 60_000) == content[..60_000]);
+    assert_eq!(client.set_len(stream, 2 << 20), Err(NtStatus::DISK_FULL));
+    client.set_len(stream, 10).unwrap();
+    assert_eq!(client.read(stream, 0, 100), &content[..10]);
+    client.dispose(stream, true).unwrap();
+    client.close(stream);
+    let file = client.create("f", &OpenAs::default());
+    assert_eq!(streams(&mut client, file), [("::$DATA".into(), 4)]);
+}

@@ -5,11 +5,12 @@ use smb_wire::NtStatus;
 use smb_wire::crypto::{Cipher, SigningAlgorithm};
 use smb_wire::fscc::AccessMask;
 use smb_wire::smb2::{
-    ChangeNotifyRequest, Command, Dialect, Disposition, FileHandle, Flags, OplockBreak, fsctl, oplock,
+    ChangeNotifyRequest, Command, DURABLE_V2_REQUEST_TAG, Dialect, Disposition, DurableV2Request, FileHandle, Flags,
+    OplockBreak, fsctl, oplock,
 };
 
 use crate::util::client::Profile;
-use crate::util::ops::{created, ioctl_message, read_message, write_message};
+use crate::util::ops::{created, echo_message, ioctl_message, read_message, write_message};
 use crate::util::world::{OTHER, OTHER_PASSWORD, PASSWORD, SHARE, USER};
 use crate::util::{Client, Message, OpenAs, World};
 
@@ -137,6 +138,24 @@ fn a_break_goes_to_another_channel_when_its_own_has_failed() {
 }
 
 #[test]
+fn a_break_goes_out_before_the_answer_to_the_next_request() {
+    let world = World::new();
+    let mut client = world.anna();
+    open_batch(&mut client, "f");
+    // Both are there before the server has looked at either.
+    client.send(&[OpenAs::default().message("f")]);
+    client.send(&[echo_message()]);
+    client.poll();
+    let mut order = Vec::new();
+    while let Some(reply) = client.conn.next_reply() {
+        order.extend(client.take_apart(reply.head.to_vec()).iter().map(|r| (r.header.command, r.header.message_id)));
+    }
+    let kinds: Vec<_> = order.iter().map(|(command, id)| (Command::from_u16(*command), *id == UNSOLICITED)).collect();
+    let (create, told) = ((Some(Command::Create), false), (Some(Command::OplockBreak), true));
+    assert_eq!(kinds, [create, told, (Some(Command::Echo), false)], "the interim response, the break, the echo");
+}
+
+#[test]
 fn what_ends_on_one_channel_ends_waits_on_the_others() {
     let world = World::new();
     let mut first = world.anna();
@@ -161,6 +180,84 @@ fn what_ends_on_one_channel_ends_waits_on_the_others() {
     first.drive();
     assert_eq!(first.take(id).expect("an answer").status(), NtStatus::NOTIFY_CLEANUP);
     assert_eq!(first.try_create("x", &OpenAs::default()).unwrap_err(), NtStatus::USER_SESSION_DELETED);
+}
+
+/// A CREATE that may be told again, asking for a batch oplock.
+fn repeatable(name: &str) -> Message {
+    let mut data = Vec::new();
+    DurableV2Request { timeout_ms: 0, flags: 0, create_guid: [9; 16] }.put(&mut data);
+    let how = OpenAs { contexts: vec![(DURABLE_V2_REQUEST_TAG.to_vec(), data)], ..OpenAs::default() };
+    let mut message = how.message(name);
+    message.body[3] = oplock::BATCH;
+    message
+}
+
+fn told_again(name: &str) -> Message {
+    let mut message = repeatable(name);
+    message.flags |= Flags::REPLAY;
+    message.channel_sequence = 1;
+    message
+}
+
+#[test]
+fn a_create_that_can_be_told_again_goes_on_without_its_connection() {
+    let world = World::new();
+    let mut holder = world.anna();
+    let held = open_batch(&mut holder, "f");
+    let mut first = world.anna();
+    let mut second = bound(&world, &first);
+    let how = OpenAs::directory(Disposition::OpenIf).access(AccessMask::from_bits_retain(0x0012_0089));
+    let dir = first.create("d", &how);
+    let asked = ChangeNotifyRequest { recursive: false, output_bytes: 1000, handle: dir, filter: 3 };
+    first.send(&[repeatable("f")]);
+    first.send(&[Message::of(Command::ChangeNotify, |out| asked.put(out))]);
+    first.drive();
+    first.conn.closed("the cable is cut");
+    first.poll();
+    assert!(first.conn.is_lingering());
+    second.call(told_again("f")).expect(NtStatus::FILE_NOT_AVAILABLE);
+    holder.close(held);
+    first.poll();
+    assert!(!first.conn.is_lingering() && first.conn.next_reply().is_none(), "done, and nobody is told");
+    let file = created(&second.call(told_again("f"))).expect("the open it made").handle;
+    second.write(file, 0, b"once");
+    assert_eq!(world.content("f").unwrap(), b"once");
+    assert_eq!(world.server.open_count(), 2, "the file once and the directory");
+    drop(first);
+    second.hang_up();
+    holder.hang_up();
+    world.clock.advance(std::time::Duration::from_secs(400));
+    world.server.tick();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn what_goes_on_without_a_connection_ends_with_the_session() {
+    let world = World::new();
+    let mut holder = world.anna();
+    let held = open_batch(&mut holder, "f");
+    let mut first = world.anna();
+    first.send(&[repeatable("f")]);
+    first.drive();
+    let second = bound(&world, &first);
+    first.conn.closed("the cable is cut");
+    second.hang_up();
+    holder.close(held);
+    first.poll();
+    assert!(!first.conn.is_lingering());
+    drop(first);
+    // Without another channel nothing goes on.
+    assert!(holder.take(UNSOLICITED).is_some());
+    let held = open_batch(&mut holder, "f");
+    let mut alone = world.anna();
+    alone.send(&[repeatable("f")]);
+    alone.drive();
+    alone.conn.closed("the cable is cut");
+    assert!(!alone.conn.is_lingering());
+    drop(alone);
+    holder.close(held);
+    holder.hang_up();
+    world.assert_nothing_left();
 }
 
 #[test]

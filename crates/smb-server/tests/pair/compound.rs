@@ -36,7 +36,9 @@ fn the_answers_come_in_one_frame_padded_to_eight() {
     assert!(client.conn.next_reply().is_none());
     let responses = client.take_apart(frame);
     assert_eq!(responses.len(), 3);
-    assert_eq!(responses[0].bytes.len() % 8, 0);
+    assert!(responses.iter().all(|response| response.bytes.len() % 8 == 0), "the last one too");
+    let alone = client.call(read_message(handle, 0, 3));
+    assert_eq!(alone.bytes.len(), HEADER_BYTES + 16 + 3, "one alone is not padded");
     assert_eq!(responses[2].header.next_command, 0);
 }
 

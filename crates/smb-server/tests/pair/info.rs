@@ -276,6 +276,45 @@ fn what_was_set_is_what_is_asked() {
 }
 
 #[test]
+fn every_answer_shows_the_change_time_that_was_set() {
+    let world = World::new();
+    let mut client = world.anna();
+    let handle = client.create("a", &OpenAs::default());
+    let changed = FileTime::from_unix(1_000_000_000, 0);
+    let mut info = Vec::new();
+    BasicInfo { changed, ..BasicInfo::decode(&[0; 40]).unwrap() }.encode(&mut info);
+    client.set(handle, FileInfoClass::BASIC, &info).unwrap();
+    client.close(handle);
+    let response = client.call(OpenAs::reader().message("a")).ok();
+    let opened = smb_wire::smb2::CreateResponse::decode(&response.bytes).unwrap();
+    assert_eq!(opened.times[3], changed.0, "CREATE");
+    let (_, output) = client.query(opened.handle, FileInfoClass::BASIC, 40);
+    assert_eq!(BasicInfo::decode(&output).unwrap().changed, changed, "QUERY_INFO");
+}
+
+#[test]
+fn a_listing_of_eight_mebibytes_is_answered_in_parts() {
+    let world = World::with(|config, _| config.max_transact_bytes = 8 << 20);
+    world.mkdir("d");
+    (0..12_000).for_each(|i| world.put(&format!("d/{i:05}"), b""));
+    let mut client = world.anna();
+    let handle = open_directory(&mut client, "d");
+    while client.credits < 200 {
+        client.call(crate::util::ops::echo_message());
+    }
+    let mut count = 0;
+    let mut answers = 0;
+    while let Ok(names) = client.list_once(handle, NONE, "*", 8 << 20) {
+        (count, answers) = (count + names.len(), answers + 1);
+        while client.credits < 200 {
+            client.call(crate::util::ops::echo_message());
+        }
+    }
+    assert_eq!(count, 12_002);
+    assert!(answers > 1, "no buffer of that size was taken");
+}
+
+#[test]
 fn attributes_that_cannot_be_are_refused() {
     let world = World::new();
     let mut client = world.anna();

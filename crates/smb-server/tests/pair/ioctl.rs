@@ -4,9 +4,9 @@ use smb_wire::NtStatus;
 use smb_wire::codec::Put;
 use smb_wire::fscc::SymlinkReparse;
 use smb_wire::name::utf16le;
-use smb_wire::smb2::{CreateOptions, Disposition, FileHandle, IoctlResponse, fsctl};
+use smb_wire::smb2::{CreateOptions, Disposition, FileHandle, IoctlResponse, OplockBreak, fsctl, oplock};
 
-use crate::util::ops::{READ, ioctl_message};
+use crate::util::ops::{READ, created, ioctl_message};
 use crate::util::{Client, OpenAs, Response, World};
 
 fn ioctl(client: &mut Client, handle: FileHandle, code: u32, input: &[u8], room: u32) -> Response {
@@ -64,6 +64,93 @@ fn chunks_are_copied_by_key() {
     ioctl(&mut other, theirs, fsctl::SRV_COPYCHUNK, &wanted, 12).expect(NtStatus::OBJECT_NAME_NOT_FOUND);
     anna.close(from);
     ioctl(&mut anna, to, fsctl::SRV_COPYCHUNK, &wanted, 12).expect(NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn whatever_changes_data_is_told_to_who_caches_them() {
+    let world = World::new();
+    world.put("a", &[1; 8192]);
+    world.put("b", &[2; 8192]);
+    let (mut anna, mut reader) = (world.anna(), world.anna());
+    let (from, to) = (anna.create("a", &OpenAs::reader()), anna.create("b", &OpenAs::default()));
+    let key = resume_key(&mut anna, from);
+    let zeros = [0u64.to_le_bytes(), 10u64.to_le_bytes()].concat();
+    let trim = [&[0; 4][..], &1u32.to_le_bytes(), &0u64.to_le_bytes(), &8192u64.to_le_bytes()].concat();
+    let changes = [
+        (fsctl::SRV_COPYCHUNK, chunks(&key, &[(0, 0, 5)]), 12),
+        (fsctl::SET_ZERO_DATA, zeros, 0),
+        (fsctl::FILE_LEVEL_TRIM, trim, 4),
+    ];
+    for (code, input, room) in changes {
+        let mut message = OpenAs::reader().message("b");
+        message.body[3] = oplock::LEVEL_II;
+        let cached = created(&reader.call(message)).unwrap().handle;
+        ioctl(&mut anna, to, code, &input, room).ok();
+        reader.drive();
+        let told = reader.take(u64::MAX).map(|told| OplockBreak::decode(&told.bytes).unwrap());
+        assert_eq!(told, Some(OplockBreak { level: oplock::NONE, handle: cached }), "{code:#x}");
+        reader.close(cached);
+    }
+}
+
+#[test]
+fn extents_are_duplicated_within_both_files() {
+    let world = World::new();
+    world.put("a", &[1; 8192]);
+    world.put("b", &[2; 8192]);
+    let (mut anna, mut reader) = (world.anna(), world.anna());
+    let (from, to) = (anna.create("a", &OpenAs::reader()), anna.create("b", &OpenAs::default()));
+    let wanted = |source: FileHandle, at: u64, to: u64, len: u64| {
+        let mut input = Vec::new();
+        input.put_u64(source.persistent);
+        input.put_u64(source.volatile);
+        [at, to, len].into_iter().for_each(|number| input.put_u64(number));
+        input
+    };
+    let mut clone = |anna: &mut Client, input: Vec<u8>| {
+        let mut message = OpenAs::reader().message("b");
+        message.body[3] = oplock::LEVEL_II;
+        let cached = created(&reader.call(message)).unwrap().handle;
+        let status = ioctl(anna, to, fsctl::DUPLICATE_EXTENTS_TO_FILE, &input, 0).status();
+        reader.drive();
+        let told = reader.take(u64::MAX).is_some();
+        reader.close(cached);
+        (status, told)
+    };
+    assert_eq!(clone(&mut anna, wanted(from, 0, 4096, 4096)), (NtStatus::SUCCESS, true), "who caches it is told");
+    assert!(anna.read(to, 0, 9000) == [[2; 4096], [1; 4096]].concat());
+    for beyond in [wanted(from, 4096, 0, 8192), wanted(from, 0, 4096, 8192)] {
+        assert_eq!(clone(&mut anna, beyond).0, NtStatus::NOT_SUPPORTED);
+    }
+    assert_eq!(clone(&mut anna, wanted(to, 0, 100, 4096)).0, NtStatus::NOT_SUPPORTED, "it overlaps itself");
+    assert_eq!(clone(&mut anna, wanted(to, 0, 4096, 4096)).0, NtStatus::SUCCESS);
+    assert!(anna.read(to, 0, 9000) == [2; 8192]);
+    assert_eq!(clone(&mut anna, wanted(from, u64::MAX, 0, 2)).0, NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn trim_is_checked_and_leaves_a_file_without_holes_alone() {
+    let world = World::new();
+    world.put("a", &[7; 20_000]);
+    let mut anna = world.anna();
+    let file = anna.create("a", &OpenAs::default());
+    let trim = |ranges: &[(u64, u64)]| {
+        let mut input = vec![0; 4];
+        input.put_u32(ranges.len() as u32);
+        ranges.iter().for_each(|&(at, len)| {
+            input.put_u64(at);
+            input.put_u64(len);
+        });
+        input
+    };
+    let ranges = trim(&[(100, 9000), (19_000, 1 << 40)]);
+    let answer = ioctl(&mut anna, file, fsctl::FILE_LEVEL_TRIM, &ranges, 4).ok();
+    assert_eq!(counts(&answer), [2]);
+    assert!(anna.read(file, 0, 30_000) == [7; 20_000], "this file system has none");
+    ioctl(&mut anna, file, fsctl::FILE_LEVEL_TRIM, &trim(&[]), 4).expect(NtStatus::INVALID_PARAMETER);
+    ioctl(&mut anna, file, fsctl::FILE_LEVEL_TRIM, &trim(&[(u64::MAX, 2)]), 4).expect(NtStatus::INVALID_PARAMETER);
+    let lies = [&[0; 4][..], &9u32.to_le_bytes(), &[0; 16]].concat();
+    ioctl(&mut anna, file, fsctl::FILE_LEVEL_TRIM, &lies, 4).expect(NtStatus::INVALID_PARAMETER);
 }
 
 #[test]

@@ -17,3 +17,4 @@ mod notify;
 mod persistent;
 mod posix;
 mod protect;
+mod short_names;

@@ -82,7 +82,8 @@ impl DirInfoClass {
         !matches!(self, Self::Directory | Self::Names)
     }
 
-    const fn has_short_name(self) -> bool {
+    /// Whether its entries hold a short name.
+    pub const fn has_short_name(self) -> bool {
         matches!(self, Self::BothDirectory | Self::IdBothDirectory | Self::IdExtdBothDirectory)
     }
 

@@ -39,7 +39,7 @@ pub struct LockRequest {
     pub sequence: u32,
     /// The open.
     pub handle: FileHandle,
-    /// At least one element.
+    /// The elements; there must be one, which the server says when it has found the open.
     pub locks: Vec<LockElement>,
 }
 
@@ -50,9 +50,6 @@ impl LockRequest {
         let count = usize::from(r.u16()?);
         let sequence = r.u32()?;
         let handle = FileHandle::decode(&mut r)?;
-        if count == 0 {
-            return Err(Malformed::Field("LockCount"));
-        }
         if r.remaining() < count * 24 {
             return Err(Malformed::Truncated);
         }

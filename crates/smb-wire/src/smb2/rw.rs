@@ -110,6 +110,10 @@ impl<'a> WriteRequest<'a> {
         let channel = r.u32()?;
         r.skip(8)?;
         let flags = r.u32()?;
+        // Also where there are no data, as with Samba.
+        if data_offset < WRITE_DATA_OFFSET {
+            return Err(Malformed::Field("DataOffset"));
+        }
         let data = slice_at(message, data_offset, len)?;
         Ok(Self { flags, offset_bytes, handle, channel, data_offset, data })
     }

@@ -27,6 +27,8 @@ pub mod ask {
     pub const LARGE: u8 = b'l';
     /// The payload comes back after a tenth of a second on a worker.
     pub const LATER: u8 = b'w';
+    /// The same, and it goes on without the connection.
+    pub const LASTING: u8 = b'k';
     /// The peer has proved who it is; echoed too.
     pub const LOGIN: u8 = b'a';
     /// The connection ends after the reply.
@@ -42,6 +44,8 @@ struct Echo {
     later: Vec<Later>,
     established: bool,
     finished: bool,
+    lasts: bool,
+    is_over: bool,
     closed: mpsc::Sender<String>,
 }
 
@@ -58,7 +62,8 @@ impl Echo {
     fn answer(&mut self, payload: &[u8]) {
         match payload.first().copied() {
             Some(ask::LARGE) => self.reply(&vec![7; usize::from(payload[1]) << 20]),
-            Some(ask::LATER) => {
+            Some(kind @ (ask::LATER | ask::LASTING)) => {
+                self.lasts |= kind == ask::LASTING;
                 let (workers, payload) = (self.env.workers.clone(), payload.to_vec());
                 self.later.push(Box::pin(async move {
                     let job = move || {
@@ -105,6 +110,9 @@ impl Machine for Echo {
             Poll::Pending => true,
         });
         done.iter().for_each(|payload| self.reply(payload));
+        if self.is_over && !done.is_empty() {
+            let _ = self.closed.send("went on".into());
+        }
         while self.replies.is_empty()
             && let Some(payload) = self.held.pop_front()
         {
@@ -137,7 +145,12 @@ impl Machine for Echo {
     }
 
     fn closed(&mut self, why: &str) {
+        self.is_over = true;
         let _ = self.closed.send(why.to_owned());
+    }
+
+    fn lingers(&self) -> bool {
+        self.lasts && !self.later.is_empty()
     }
 }
 
@@ -169,6 +182,8 @@ impl World {
                     later: Vec::new(),
                     established: false,
                     finished: false,
+                    lasts: false,
+                    is_over: false,
                     closed: senders.0.clone(),
                 })
             })

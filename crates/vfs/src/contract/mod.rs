@@ -39,7 +39,7 @@ macro_rules! contract_tests {
             removal, only_that_object_is_removed, renames, renames_that_cannot_be, a_node_knows_where_it_is,
             hard_links, symbolic_links, links_do_not_lead_out, links_within_the_root_work_from_below,
             a_listing_shows_every_entry_once, a_listing_goes_on_while_names_change, case_is_ignored_where_asked,
-            spelling_follows_changes, names_that_are_not_text, long_names, entries_are_described
+            short_names_are_found, spelling_follows_changes, names_that_are_not_text, long_names, entries_are_described
         }
         $crate::contract_tests! { @each $make, handles:
             a_handle_leads_back, a_handle_outlives_renames, a_handle_of_what_is_gone_is_stale, strange_handles_are_refused,

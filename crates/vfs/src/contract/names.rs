@@ -304,6 +304,26 @@ pub fn case_is_ignored_where_asked(world: &World) {
     assert!(matches!(never, Ok(_) | Err(VfsError::WouldBlock)), "{never:?}");
 }
 
+pub fn short_names_are_found(world: &World) {
+    let short = |name: &str| String::from_utf8(crate::shortname::made_for(name.as_bytes()).unwrap()).unwrap();
+    world.make_dir("A long name");
+    world.make("A long name/And another.text", b"");
+    let (dir, file) = (short("A long name"), short("And another.text"));
+    assert_eq!(world.spell(&format!("{dir}/{file}")).unwrap(), "A long name/And another.text");
+    assert_eq!(world.spell(&format!("{dir}/{file}").to_lowercase()).unwrap(), "A long name/And another.text");
+    assert_eq!(world.spell(&format!("{file}/{dir}")), Err(VfsError::PathNotFound));
+    assert_eq!(world.spell(&format!("{dir}/{dir}")), Err(VfsError::NotFound));
+    // Whatever is called so itself comes first.
+    world.make(&format!("A long name/{file}"), b"");
+    assert_eq!(world.spell(&format!("{dir}/{file}")).unwrap(), format!("A long name/{file}"));
+    assert_eq!(world.spell(&format!("{dir}/{}", file.to_lowercase())).unwrap(), format!("A long name/{file}"));
+    world.remove(&format!("A long name/{file}")).unwrap();
+    let other = "A long name/Something else";
+    rename(world, "A long name/And another.text", other, Rename::NoReplace).unwrap();
+    assert_eq!(world.spell(&format!("{dir}/{file}")), Err(VfsError::NotFound));
+    assert_eq!(world.spell(&format!("{dir}/{}", short("Something else"))).unwrap(), other);
+}
+
 pub fn spelling_follows_changes(world: &World) {
     for round in 0..20 {
         let name = format!("File{round}");

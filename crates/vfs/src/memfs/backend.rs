@@ -16,7 +16,7 @@ const BLOCK_BYTES: u64 = 4096;
 
 impl Backend for MemFs {
     fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::XATTR | Capabilities::BIRTH_TIME | Capabilities::IDENTITY;
+        let mut can = Capabilities::XATTR | Capabilities::BIRTH_TIME | Capabilities::IDENTITY | Capabilities::REFLINK;
         can.set(Capabilities::READ_ONLY, self.shared.faults.lock().read_only);
         can
     }

@@ -118,6 +118,12 @@ impl MemFs {
         self.shared.tree.lock().space_bytes = bytes;
     }
 
+    /// The extended attributes of one object have room for this many bytes of values; what is beyond fails with `NoSpace`, as
+    /// on ext4.
+    pub fn set_xattr_space(&self, bytes: usize) {
+        self.shared.tree.lock().xattr_space_bytes = bytes;
+    }
+
     /// Bytes of file data held, those of removed files still open included.
     pub fn used_bytes(&self) -> u64 {
         self.shared.tree.lock().used_bytes

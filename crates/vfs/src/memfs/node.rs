@@ -239,6 +239,15 @@ impl Node for MemNode {
         }
     }
 
+    /// Whether bytes in memory are shared or copied shows to nobody.
+    fn clone_range(&self, offset_bytes: u64, to: &dyn Node, to_bytes: u64, len_bytes: u64) -> VfsResult<()> {
+        let len = self.attr()?.len_bytes;
+        if offset_bytes.checked_add(len_bytes).is_none_or(|end| end > len) {
+            return Err(VfsError::InvalidArgument);
+        }
+        self.copy_range(offset_bytes, to, to_bytes, len_bytes).map(drop)
+    }
+
     fn xattr(&self, key: &str, max_bytes: usize) -> VfsResult<Vec<u8>> {
         self.shared.due(Op::Xattr)?;
         self.with(|inode| value(inode, key, max_bytes))
@@ -255,8 +264,13 @@ impl Node for MemNode {
             () => {}
         }
         let mut tree = self.shared.tree.lock();
+        let space = tree.xattr_space_bytes;
         let inode = tree.inode_mut(self.ino())?;
         may_set(inode, cred)?;
+        let others: usize = inode.xattrs.iter().filter(|(name, _)| *name != key).map(|(_, value)| value.len()).sum();
+        if others + value.len() > space {
+            return Err(VfsError::NoSpace);
+        }
         inode.xattrs.insert(key.to_owned(), value.to_vec());
         tree.touch(self.ino(), self.now(), false)
     }

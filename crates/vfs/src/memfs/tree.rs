@@ -22,6 +22,8 @@ pub struct Tree {
     changes: u64,
     pub used_bytes: u64,
     pub space_bytes: u64,
+    /// Of one object's attributes.
+    pub xattr_space_bytes: usize,
 }
 
 /// A name in a directory.
@@ -109,7 +111,15 @@ impl Tree {
         let mut root = Inode::new(FileKind::Directory, 0o777, 0, 0, now);
         root.opens = 1;
         let inodes = HashMap::from([(ROOT, root)]);
-        Self { inodes, entries: HashMap::new(), next: ROOT + 1, changes: 0, used_bytes: 0, space_bytes }
+        Self {
+            inodes,
+            entries: HashMap::new(),
+            next: ROOT + 1,
+            changes: 0,
+            used_bytes: 0,
+            space_bytes,
+            xattr_space_bytes: usize::MAX,
+        }
     }
 
     pub fn objects(&self) -> usize {

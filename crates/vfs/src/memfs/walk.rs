@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::tree::{ROOT, Tree};
-use crate::{AccessMask, Cred, FileKind, Path, VfsError, VfsResult, casefold};
+use crate::{AccessMask, Cred, FileKind, Path, VfsError, VfsResult, casefold, shortname};
 
 /// Links followed at most, as in Linux (path_resolution(7)).
 const MAX_LINKS: usize = 40;
@@ -102,7 +102,11 @@ impl Tree {
             let spelled = if inode.names.contains_key(wanted) {
                 Some(wanted)
             } else {
-                inode.names.keys().find(|n| casefold::same(n, wanted)).map(|n| &**n)
+                let by_short = || {
+                    let short = shortname::may_be_made_up(wanted).then(|| wanted.to_ascii_uppercase())?;
+                    inode.names.keys().find(|n| shortname::made_for(n).as_ref() == Some(&short))
+                };
+                inode.names.keys().find(|n| casefold::same(n, wanted)).or_else(by_short).map(|n| &**n)
             };
             let missing = if names.peek().is_some() { VfsError::PathNotFound } else { VfsError::NotFound };
             let spelled = crate::Name::new(spelled.ok_or(missing)?).map_err(|_| VfsError::InvalidName)?;

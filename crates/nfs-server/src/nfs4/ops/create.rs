@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nfs_wire::nfs4::{Bitmap, CreateArgs, CreateOk, CreateType, NfsStat4};
-use vfs::{Access, Cred, Disposition, FileKind, Name, Node, OpenHow, Path, WantKind};
+use vfs::{Access, Cred, Disposition, FileKind, Happened, Name, Node, OpenHow, Path, WantKind};
 
 use super::names::Changed;
 use crate::files::Target;
@@ -33,6 +33,7 @@ pub fn create(c: &mut Compound, args: &CreateArgs<'_>, out: &mut ReplyWriter) ->
     guard::children(c, changed.attr.id);
     let node = make(changed.dir, name, &args.object, &wanted)?;
     let attrs_set = finish(&changed.dir.cred, &*node, &args.object, &wanted)?;
+    changed.dir.tell(name, Happened::Added);
     let object = c.cx.adopt_entry(changed.dir, name, node)?;
     let change = changed.info();
     let made = Target { object, cred: changed.dir.cred.clone(), rights: changed.dir.rights };

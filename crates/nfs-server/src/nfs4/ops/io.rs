@@ -3,17 +3,16 @@
 //! record it came in.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use coherence::AccessKinds;
 use nfs_wire::nfs4::{
     CommitArgs, NfsStat4, ReadArgs, ReadPlace, StableHow, Stateid, WriteArgs, WriteOk, put_read_head,
 };
-use vfs::{Access, Attr, FileKind, Node, PagePipe, Sync, VfsError, Wait};
+use vfs::{Access, Attr, FileKind, Happened, Node, PagePipe, Sync, VfsError, Wait};
 
 use crate::attr::MAX_FILE_BYTES;
 use crate::files::Target;
-use crate::nfs3::write::{SLOW_MS, drop_set_ids};
+use crate::nfs3::write::drop_set_ids;
 use crate::nfs4::compound::Compound;
 use crate::nfs4::failure::{Answer, Done, Stop, answer};
 use crate::nfs4::fh::attr_of;
@@ -129,7 +128,9 @@ pub fn write(c: &mut Compound, args: &WriteArgs<'_>, out: &mut ReplyWriter) -> A
     if head.offset_bytes.checked_add(data.len() as u64).is_none_or(|end| end > MAX_FILE_BYTES) {
         return Err(NfsStat4::FBIG.into());
     }
-    let in_place = head.stable == StableHow::Unstable && !c.beside && !target.object.slow.load(Relaxed);
+    let in_place = head.stable == StableHow::Unstable
+        && !c.beside
+        && !target.object.pace.is_slow(|| c.cx.server.env.clock.monotonic_ms());
     if c.cx.wait == Wait::Never && !in_place && !data.is_empty() {
         return Err(Stop::WouldBlock);
     }
@@ -150,8 +151,9 @@ fn store(c: &Compound, target: &Target, file: &Ranged, offset: u64, data: &[u8],
     let server = &c.cx.server;
     let begun = server.env.clock.monotonic_ms();
     let written = file.node.write(offset, data, Wait::Allowed);
-    target.object.slow.store(server.env.clock.monotonic_ms().saturating_sub(begun) > SLOW_MS, Relaxed);
+    target.object.pace.note(begun, server.env.clock.monotonic_ms());
     file.io.written(c);
+    target.tell_of(&*file.node, Happened::Written);
     written.map_err(no_wait)?;
     drop_set_ids(target, &file.attr, &*file.node).map_err(no_wait)?;
     match stable {

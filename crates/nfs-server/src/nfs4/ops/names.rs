@@ -6,7 +6,7 @@ use coherence::Change;
 use nfs_wire::nfs4::{ChangeInfo, NfsStat4, RenameArgs, Secinfo, SecinfoStyle};
 use nfs_wire::rpc::Flavor;
 use nfs_wire::xdr::List;
-use vfs::{Attr, FileKind, Name, Path, Rename};
+use vfs::{Attr, FileKind, Happened, Name, Path, Rename};
 
 use crate::files::Target;
 use crate::nfs3::parent;
@@ -117,6 +117,7 @@ pub fn remove(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {
     let dir = changed.dir;
     let backend = &dir.object.export.backend;
     backend.remove(&dir.cred, &*dir.object.node, &Path::here().join(name), Some(found.attr.id))?;
+    dir.tell(name, Happened::Removed);
     found.forget(c, dir);
     answer(Ok(changed.info()), out)
 }
@@ -188,10 +189,11 @@ fn move_entry(c: &Compound, from: &Changed<'_>, old: Name<'_>, to: &Changed<'_>,
     }
     guard::children(c, from.attr.id);
     guard::children(c, to.attr.id);
-    let (old, new) = (Path::here().join(old), Path::here().join(new));
+    let (old_path, new_path) = (Path::here().join(old), Path::here().join(new));
     let (from_node, to_node) = (&from.dir.object.node, &to.dir.object.node);
     let backend = &from.dir.object.export.backend;
-    backend.rename(&from.dir.cred, (&**from_node, &old), (&**to_node, &new), Rename::Replace)?;
+    backend.rename(&from.dir.cred, (&**from_node, &old_path), (&**to_node, &new_path), Rename::Replace)?;
+    from.dir.tell_renamed(old, to.dir, new);
     if let Some(found) = replaced {
         found.forget(c, to.dir);
     }
@@ -217,5 +219,6 @@ pub fn link(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {
     let dir = changed.dir;
     let backend = &dir.object.export.backend;
     backend.link(&dir.cred, &*target.object.node, &*dir.object.node, &Path::here().join(name))?;
+    dir.tell(name, Happened::Added);
     answer(Ok(changed.info()), out)
 }

@@ -5,7 +5,7 @@ use nfs_wire::nfs4::{
     Access as Rights, AccessOk, Attr as A, Bitmap, Fattr, NfsStat4, SetattrArgs, SetattrRes, Stateid, put_fattr,
 };
 use nfs_wire::xdr::Xdr;
-use vfs::{Access, AccessMask, Attr, FileKind, SetAttr};
+use vfs::{Access, AccessMask, Attr, FileKind, Happened, SetAttr};
 
 use crate::files::Target;
 use crate::nfs4::compound::Compound;
@@ -107,6 +107,7 @@ fn set(c: &Compound, args: &SetattrArgs<'_>, attrs_set: &mut Bitmap) -> Done<()>
             wanted.set.mode = None;
         }
         wanted.apply_rest(&target.cred, &*target.object.node)?;
+        target.tell_of(&*target.object.node, Happened::Attributes);
     }
     *attrs_set = wanted.mask;
     Ok(())
@@ -124,6 +125,7 @@ fn set_len(c: &Compound, target: &Target, attr: &Attr, stateid: &Stateid, len: u
     let node = guard::open(c, target, &io, Access::WRITE, attr)?;
     node.set_attr(&target.cred, &SetAttr { len_bytes: Some(len), ..SetAttr::default() })?;
     io.written(c);
+    target.tell_of(&*node, Happened::Written);
     Ok(())
 }
 

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use nfs_wire::nfs4::{Attr as A, Bitmap, ChangeInfo, Fattr, NfsStat4, OpenArgs, OpenClaim, OpenHow, Verifier};
-use vfs::{Access, AccessMask, Attr, Disposition, FileKind, Name, Node, Path, SetAttr, SetTime, Timestamp, WantKind};
+use vfs::{
+    Access, AccessMask, Attr, Disposition, FileKind, Happened, Name, Node, Path, SetAttr, SetTime, Timestamp, WantKind,
+};
 
 use crate::files::Target;
 use crate::guard;
@@ -183,6 +185,7 @@ fn new_file(c: &Compound, dir: &Target, name: Name<'_>, wanted: &Wanted) -> Done
     }
     let attrs_set = wanted.apply_new(&dir.cred, &*opened.node, &opened.attr)?;
     let attr = opened.node.attr()?;
+    dir.tell(name, Happened::Added);
     let object = c.cx.adopt_entry(dir, name, Arc::clone(&opened.node))?;
     let target = Target { object, cred: dir.cred.clone(), rights: dir.rights };
     target.keep_made(access, &attr, &opened.node);

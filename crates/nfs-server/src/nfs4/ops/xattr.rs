@@ -3,7 +3,7 @@
 
 use coherence::Change;
 use nfs_wire::nfs4::{ChangeInfo, ListxattrsArgs, NfsStat4, SetxattrArgs, SetxattrOption, XattrNamesWriter};
-use vfs::{Access, FileKind, VfsError};
+use vfs::{Access, FileKind, Happened, VfsError};
 
 use crate::files::Target;
 use crate::nfs4::compound::Compound;
@@ -38,9 +38,10 @@ fn key(name: &[u8]) -> Done<String> {
     if is_own(&key) { Err(NfsStat4::ACCESS.into()) } else { Ok(key) }
 }
 
-/// What the server keeps there for SMB: DOS attributes and named streams.
+/// What the server keeps there for SMB: DOS attributes, named streams and where they go on, security descriptors.
 fn is_own(key: &str) -> bool {
-    key == vfs::dosattrib::XATTR_NAME || key.starts_with("user.DosStream.")
+    const PREFIXES: [&str; 3] = ["user.DosStream.", "user.DosStreamExt.", "user.longshore."];
+    key == vfs::dosattrib::XATTR_NAME || PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
 pub fn getxattr(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {
@@ -64,6 +65,7 @@ fn changing(c: &Compound, work: impl FnOnce(&Target) -> Done<()>) -> Done<Change
     let around = target.begin_change();
     guard::change(c, attr.id, Change::Attributes)?;
     work(target)?;
+    target.tell_of(&*target.object.node, Happened::Attributes);
     let (before, after) = around.change();
     Ok(ChangeInfo {
         atomic: before.is_some() && after.is_some(),

@@ -102,6 +102,10 @@ fn base_plan(plan: &Plan) -> Plan {
     if plan.overwrites() {
         base.desired |= AccessMask::FILE_WRITE_DATA;
     }
+    if !plan.eas.is_empty() {
+        base.disposition = Wanted::Open; // such a stream cannot be made
+        base.eas = Vec::new();
+    }
     base
 }
 
@@ -114,6 +118,7 @@ fn stream_of(mut found: Found, tree: &Tree, plan: &Plan, key: &str, wait: Wait) 
         Some(key) => key,
         None if !plan.may_make() => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
         None if !tree.writable => return Err(NtStatus::ACCESS_DENIED.into()),
+        None if !plan.eas.is_empty() => return Err(NtStatus::INVALID_PARAMETER.into()), // streams have none
         None if wait == Wait::Never => return Err(Halt::WouldBlock),
         None => {
             stream::make(&*found.node, &tree.cred, key)?;
@@ -308,12 +313,11 @@ impl Search<'_> {
 
     /// Nothing has exactly this name. Ignoring case something may; else it is made, where that is asked.
     fn by_other_spelling(&self, status: NtStatus) -> Result<Found, Halt> {
-        let (backend, cred) = (&self.share.backend, &self.tree.cred);
-        let root = backend.root();
+        let cred = &self.tree.cred;
         if self.share.options.case_sensitive || self.plan.posix.is_some() {
             return self.make_or(&self.plan.path, status);
         }
-        match backend.spell(cred, &*root, &self.plan.path, self.wait) {
+        match self.share.spell(cred, &self.plan.path, self.wait) {
             Ok(path) => match self.existing(&path) {
                 // It went away meanwhile, or is a link that leads nowhere: taken, but not to be opened.
                 Err(Halt::Failed(NtStatus::OBJECT_NAME_NOT_FOUND)) if path == self.plan.path => {
@@ -325,7 +329,7 @@ impl Search<'_> {
                 result => result,
             },
             Err(VfsError::NotFound) if self.plan.may_make() => {
-                let path = backend.spell_parent(cred, &*root, &self.plan.path, self.wait)?;
+                let path = self.share.spell_parent(cred, &self.plan.path, self.wait)?;
                 self.make_or(&path, NtStatus::OBJECT_NAME_NOT_FOUND)
             }
             Err(error) => Err(error.into()),
@@ -417,7 +421,6 @@ impl Search<'_> {
         let token = acl::token(&self.tree.cred);
         let inherited = above.map(|above| inherited(&above.descriptor, directory, &token));
         let Some(sent) = &self.plan.security else { return inherited };
-        let mut descriptor = inherited.unwrap_or_else(|| acl::computed(&made.attr));
         let mut parts = SecurityInfo::empty();
         parts.set(SecurityInfo::DACL, sent.control.contains(Control::DACL_PRESENT));
         parts.set(SecurityInfo::SACL, sent.control.contains(Control::SACL_PRESENT) && acl::is_admin(&self.tree.cred));
@@ -425,6 +428,10 @@ impl Search<'_> {
         let admin = acl::is_admin(&self.tree.cred);
         parts.set(SecurityInfo::OWNER, sent.owner.is_some() && (admin || sent.owner.as_ref() == Some(&token.user)));
         parts.set(SecurityInfo::GROUP, sent.group.as_ref().is_some_and(|group| admin || token.is(group)));
+        if parts.is_empty() {
+            return inherited; // nothing was said
+        }
+        let mut descriptor = inherited.unwrap_or_else(|| acl::computed(&made.attr));
         descriptor.change(sent, parts);
         Some(descriptor)
     }

@@ -28,6 +28,7 @@ use crate::dispatch::Request;
 use crate::ea;
 use crate::failure::{Failure, Outcome};
 use crate::grants::Wanted;
+use crate::local;
 use crate::meta::store_dos;
 use crate::open::{FileOpen, Object, Open, StreamOpen};
 use crate::persistent::{self, Kept};
@@ -78,7 +79,11 @@ async fn open_file(
             return durable::reconnect(request, (session, tree), asked, durable, out);
         }
         durable::Asked::V2(v2) => match durable::begin(request, &negotiated, session, v2)? {
-            Ok(creating) => Some(creating),
+            Ok(creating) => {
+                // Its client may tell it again where this connection fails.
+                request.lasting = Some(request.conn.lasts());
+                Some(creating)
+            }
             Err(open) if request.conn.server.durables.is_lost(open.handle.persistent) => {
                 return durable::replay_lost(request, (session, tree), asked, (v2, &open), out);
             }
@@ -126,6 +131,11 @@ async fn open_file(
         file.tell_changed(NotifyFilter::ATTRIBUTES | NotifyFilter::SIZE | NotifyFilter::LAST_WRITE);
     }
     let file = Arc::new(file);
+    if file.is_directory() && !caching.caching.is_empty() {
+        let (server, listed) = (Arc::clone(&request.conn.server), Arc::clone(&file));
+        let job = move || local::watch(&server, &listed, false).map(|watching| listed.local.set(watching));
+        request.conn.offload(job).await;
+    }
     let object = Object::File(Arc::clone(&file));
     let open = enter(request, session, tree, persistent_id, found.granted, object)?;
     if let Some(creating) = creating {

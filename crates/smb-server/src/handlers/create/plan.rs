@@ -124,10 +124,8 @@ impl Plan {
     }
 
     fn check_rights(&self, tree: &Tree) -> Result<(), NtStatus> {
-        if self.options.contains(CreateOptions::DELETE_ON_CLOSE)
-            && !self.desired.contains(AccessMask::DELETE)
-            && !self.maximum_allowed
-        {
+        // The right has to be asked for by name: MAXIMUM_ALLOWED does not do, as with Windows and Samba.
+        if self.options.contains(CreateOptions::DELETE_ON_CLOSE) && !self.desired.contains(AccessMask::DELETE) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         // Seeing and changing the SACL needs a privilege.

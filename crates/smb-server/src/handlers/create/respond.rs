@@ -34,7 +34,7 @@ pub struct Answer<'a> {
 impl Answer<'_> {
     /// Appends the response's body.
     pub fn put(&self, open: &Open, file: &FileOpen, out: &mut ReplyWriter) -> Result<(), Failure> {
-        let meta = Meta::of(&*file.node, file.is_hidden())?;
+        let meta = Meta::of(&*file.node, file.is_hidden())?.on(&file.share);
         let state = &self.caching;
         let v2 = file.route.as_ref().is_some_and(|route| route.is_v2());
         let (oplock_level, lease) = self.wanted.response(state.caching, state.epoch, state.breaking_to.is_some(), v2);

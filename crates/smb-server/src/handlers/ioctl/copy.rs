@@ -3,15 +3,18 @@
 
 use std::sync::Arc;
 
+use coherence::Change;
 use smb_wire::NtStatus;
 use smb_wire::codec::{Put, Reader, Truncated};
-use smb_wire::fscc::{AccessMask, NotifyFilter};
+use smb_wire::fscc::{AccessMask, FileAttributes, NotifyFilter};
 use smb_wire::smb2::{FileHandle, IoctlRequest, fsctl};
 use vfs::VfsError;
 
-use super::{on_worker, put, require_file};
+use super::sparse::stored;
+use super::{changing, put, require_file};
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
+use crate::grants;
 use crate::open::{FileOpen, Object, Open};
 use crate::reply::ReplyWriter;
 use crate::session::Session;
@@ -115,6 +118,8 @@ pub(super) async fn copy_chunks(request: &mut Request<'_>, asked: &IoctlRequest<
         return Ok(NtStatus::INVALID_PARAMETER);
     }
     check_rights(&from, &to, asked.code)?;
+    let claim = &to.file()?.claim;
+    grants::ask(request, out, claim, Change::Write).await?;
     let opens = (Arc::clone(&from), Arc::clone(&to));
     let job = move || copy_all(&opens.0, &opens.1, &wanted.chunks);
     let (copied, result) = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
@@ -123,6 +128,8 @@ pub(super) async fn copy_chunks(request: &mut Request<'_>, asked: &IoctlRequest<
     {
         file.tell_changed(NotifyFilter::LAST_WRITE | NotifyFilter::SIZE);
     }
+    // Whoever was let cache meanwhile may have read what was there before.
+    grants::ask(request, out, claim, Change::Write).await?;
     // What was done before a failure is told with it.
     respond(asked, to.handle, copied, out);
     Ok(result.map_or_else(|failure| failure.status, |()| NtStatus::SUCCESS))
@@ -215,11 +222,9 @@ pub(super) async fn duplicate_extents(
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     if len > 0 {
-        on_worker(request, &to, move |target| {
+        changing(request, out, &to, move |target| {
             let source = from.file()?;
-            if from_bytes + len > source.node.attr()?.len_bytes {
-                return Err(NtStatus::NOT_SUPPORTED.into());
-            }
+            check_extents(source, target, (from_bytes, to_bytes, len))?;
             source.claim.check_read(from_bytes, len).map_err(|_| NtStatus::FILE_LOCK_CONFLICT)?;
             target.claim.check_write(to_bytes, len).map_err(|_| NtStatus::FILE_LOCK_CONFLICT)?;
             match source.node.clone_range(from_bytes, &*target.node, to_bytes, len) {
@@ -233,6 +238,18 @@ pub(super) async fn duplicate_extents(
     target.tell_changed(NotifyFilter::LAST_WRITE | NotifyFilter::SIZE);
     put(asked, to.handle, &[], out);
     Ok(NtStatus::SUCCESS)
+}
+
+/// What is refused of a clone before the file system is asked: what is not in both files, what overlaps itself, holes where
+/// the target has none (MS-FSA 2.1.5.10.4).
+fn check_extents(source: &FileOpen, target: &FileOpen, (from, to, len): (u64, u64, u64)) -> Result<(), Failure> {
+    let beyond = from + len > source.node.attr()?.len_bytes || to + len > target.node.attr()?.len_bytes;
+    let overlaps = source.node.id() == target.node.id() && from < to + len && to < from + len;
+    let is_sparse = |file: &FileOpen| stored(file).map(|a| a.contains(FileAttributes::SPARSE_FILE));
+    if beyond || overlaps || is_sparse(source)? && !is_sparse(target)? {
+        return Err(NtStatus::NOT_SUPPORTED.into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

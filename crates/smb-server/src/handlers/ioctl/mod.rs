@@ -11,12 +11,14 @@ mod sparse;
 
 use std::sync::Arc;
 
+use coherence::Change;
 use smb_wire::NtStatus;
 use smb_wire::smb2::{FileHandle, IoctlRequest, IoctlResponse, fsctl};
 
 pub(crate) use self::pipe::{interface, read_pipe, write_pipe};
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
+use crate::grants;
 use crate::open::{FileOpen, Open};
 use crate::reply::ReplyWriter;
 
@@ -81,6 +83,21 @@ async fn on_worker<R: Send + 'static>(
     let open = Arc::clone(open);
     let job = move || -> Result<R, Failure> { job(open.file()?) };
     request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?
+}
+
+/// The same for a job that changes the open's data: who caches them is told before, and once more after, since whoever was
+/// let cache meanwhile may have read what was there before.
+async fn changing<R: Send + 'static>(
+    request: &mut Request<'_>,
+    out: &mut ReplyWriter,
+    open: &Arc<Open>,
+    job: impl FnOnce(&FileOpen) -> Result<R, Failure> + Send + 'static,
+) -> Result<R, Failure> {
+    let claim = &open.file()?.claim;
+    grants::ask(request, out, claim, Change::Write).await?;
+    let result = on_worker(request, open, job).await;
+    grants::ask(request, out, claim, Change::Write).await?;
+    result
 }
 
 /// Refuses what only a regular file can do.

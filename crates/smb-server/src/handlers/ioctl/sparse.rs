@@ -9,7 +9,7 @@ use smb_wire::fscc::{AccessMask, FileAttributes, NotifyFilter};
 use smb_wire::smb2::IoctlRequest;
 use vfs::Capabilities;
 
-use super::{on_worker, put, require_file};
+use super::{changing, on_worker, put, require_file};
 use crate::dispatch::Request;
 use crate::failure::{Failure, Outcome};
 use crate::meta::{read_dos, store_dos};
@@ -20,6 +20,12 @@ use crate::reply::ReplyWriter;
 const RANGE_BYTES: usize = 16;
 /// FILE_ZERO_DATA_INFORMATION.
 const ZERO_DATA_BYTES: usize = 16;
+/// Ranges answered at a time at most: the client asks on from the last.
+const MOST_RANGES: usize = 1 << 16;
+/// Ranges of one trim that are looked at; the client asks again for the others.
+const MOST_TRIMMED: usize = 4096;
+/// What is trimmed is aligned inwards to blocks of this size.
+const TRIM_BYTES: u64 = 4096;
 /// COMPRESSION_FORMAT_NONE.
 const NOT_COMPRESSED: u16 = 0;
 
@@ -52,7 +58,8 @@ pub(super) async fn set_sparse(request: &mut Request<'_>, asked: &IoctlRequest<'
     Ok(NtStatus::SUCCESS)
 }
 
-fn stored(file: &FileOpen) -> Result<FileAttributes, Failure> {
+/// The attributes stored with a file.
+pub(super) fn stored(file: &FileOpen) -> Result<FileAttributes, Failure> {
     Ok(FileAttributes::from_bits_retain(read_dos(&*file.node)?.attributes.unwrap_or(0)))
 }
 
@@ -73,7 +80,7 @@ pub(super) async fn set_zero_data(
     if range.start > range.end || range.end > i64::MAX as u64 {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
-    on_worker(request, &open, move |file| {
+    changing(request, out, &open, move |file| {
         let len = range.end - range.start;
         file.claim.check_write(range.start, len).map_err(|_| NtStatus::FILE_LOCK_CONFLICT)?;
         let sparse = stored(file)?.contains(FileAttributes::SPARSE_FILE);
@@ -101,7 +108,7 @@ pub(super) async fn query_allocated_ranges(
     let mut r = Reader::new(asked.input);
     let (start, len) = (r.u64()?, r.u64()?);
     let end = start.checked_add(len).filter(|&end| end <= i64::MAX as u64).ok_or(NtStatus::INVALID_PARAMETER)?;
-    let most = asked.max_output_response as usize / RANGE_BYTES;
+    let most = (asked.max_output_response as usize / RANGE_BYTES).min(MOST_RANGES);
     let (ranges, all) = on_worker(request, &open, move |file| allocated(file, start..end, most)).await?;
     if ranges.is_empty() && !all {
         return Err(NtStatus::BUFFER_TOO_SMALL.into());
@@ -133,24 +140,51 @@ fn allocated(file: &FileOpen, within: Range<u64>, most: usize) -> Result<(Vec<Ra
     Ok((ranges, true))
 }
 
-/// FSCTL_FILE_LEVEL_TRIM (MS-FSCC 2.3.73): the client does not need these ranges' contents any more. They are read as
-/// before, which is allowed; the device is told by the file system when the space is freed.
+/// FSCTL_FILE_LEVEL_TRIM (MS-FSCC 2.3.73): the client does not need these ranges' contents any more. Their whole blocks
+/// become holes, where the file system has such; the answer says how many ranges were looked at.
 pub(super) async fn trim(request: &mut Request<'_>, asked: &IoctlRequest<'_>, out: &mut ReplyWriter) -> Outcome {
     let open = request.open(asked.handle)?;
     require_file(open.file()?)?;
     open.require_any(AccessMask::FILE_WRITE_DATA)?;
     let mut r = Reader::new(asked.input);
     r.skip(4)?; // Key: of a byte-range lock, always 0 over SMB
-    let count = r.u32()?;
-    if count == 0 || r.remaining() / RANGE_BYTES < count as usize {
+    let count = r.u32()? as usize;
+    if count == 0 || r.remaining() / RANGE_BYTES < count {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
+    let mut ranges = Vec::new();
+    for _ in 0..count.min(MOST_TRIMMED) {
+        let (start, len) = (r.u64()?, r.u64()?);
+        let end = start.checked_add(len).filter(|&end| end <= i64::MAX as u64).ok_or(NtStatus::INVALID_PARAMETER)?;
+        ranges.push(start..end);
+    }
+    let looked_at = ranges.len() as u32;
+    changing(request, out, &open, move |file| ranges.into_iter().try_for_each(|range| release(file, range))).await?;
     let mut output = Vec::new();
     if asked.max_output_response >= 4 {
-        output.put_u32(count);
+        output.put_u32(looked_at);
     }
     put(asked, open.handle, &output, out);
     Ok(NtStatus::SUCCESS)
+}
+
+/// Gives back the space of the whole blocks in a range.
+fn release(file: &FileOpen, range: Range<u64>) -> Result<(), Failure> {
+    if !file.share.backend.capabilities().contains(Capabilities::SPARSE) {
+        return Ok(());
+    }
+    if let Some((start, len)) = whole_blocks(&range, file.node.attr()?.len_bytes) {
+        file.claim.check_write(start, len).map_err(|_| NtStatus::FILE_LOCK_CONFLICT)?;
+        file.node.zero_range(start, len, true)?;
+    }
+    Ok(())
+}
+
+/// Where the whole blocks begin that are in `range` of a file of `file_bytes`, and their length.
+fn whole_blocks(range: &Range<u64>, file_bytes: u64) -> Option<(u64, u64)> {
+    let end = range.end.min(file_bytes) / TRIM_BYTES * TRIM_BYTES;
+    let start = range.start.checked_next_multiple_of(TRIM_BYTES)?;
+    end.checked_sub(start).filter(|&len| len > 0).map(|len| (start, len))
 }
 
 /// FSCTL_GET_COMPRESSION: nothing is compressed.
@@ -174,4 +208,19 @@ pub(super) fn set_compression(request: &mut Request<'_>, asked: &IoctlRequest<'_
     }
     put(asked, open.handle, &[], out);
     Ok(NtStatus::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_blocks_are_trimmed() {
+        assert_eq!(whole_blocks(&(100..9000), 20_000), Some((4096, 4096)));
+        assert_eq!(whole_blocks(&(0..8192), 20_000), Some((0, 8192)));
+        assert_eq!(whole_blocks(&(0..1 << 40), 20_000), Some((0, 16_384)));
+        for range in [0..4095, 1..8191, 5000..5000, 19_000..1 << 40, 1 << 40..1 << 41, u64::MAX - 1..u64::MAX] {
+            assert_eq!(whole_blocks(&range, 20_000), None, "{range:?}");
+        }
+    }
 }

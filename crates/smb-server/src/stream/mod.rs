@@ -2,28 +2,31 @@
 //! `user.DosStream.NAME:$DATA`, the data with one zero byte behind them, since an attribute cannot be empty. CREATE finds
 //! and makes them; afterwards a stream is a [`Node`] like any other, so that READ, WRITE and the rest need not know.
 //!
-//! A stream is limited by what the file system keeps in one attribute (64 KiB on XFS, less on ext4): what does not fit is
-//! refused as a full disk is. It has the file's times, attributes and security descriptor. For share modes, byte ranges
+//! A stream that does not fit one attribute goes on in others ([`parts`]), up to 1 MiB, as far as the file system has room
+//! for attributes; what does not fit is refused as a full disk is. It has the file's times, attributes and security descriptor. For share modes, byte ranges
 //! and grants it is an object of its own, whose [`FileId`] differs from the file's in the generation.
+
+mod parts;
 
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use smb_wire::NtStatus;
 use smb_wire::name::upcase;
 use vfs::{
     AccessMask, Attr, Cred, DirEntry, FileId, FileKind, Name, Node, PagePipe, SetAttr, Sync, VfsError, VfsResult, Wait,
 };
 
+use self::parts::Parts;
+pub use self::parts::{FURTHER_PREFIX, MOST_BYTES};
+
 /// What the attributes of streams begin with.
 pub const PREFIX: &str = "user.DosStream.";
 const SUFFIX: &str = ":$DATA";
 /// The longest name of an attribute (XATTR_NAME_MAX).
 const MAX_KEY_BYTES: usize = 255;
-/// The longest value the kernel keeps (XATTR_SIZE_MAX), the zero behind the data among it.
-const MAX_VALUE_BYTES: usize = 65536;
 
 /// Streams open now: while there are none, nobody need look for them.
 static OPEN_STREAMS: AtomicUsize = AtomicUsize::new(0);
@@ -70,20 +73,27 @@ pub fn find(base: &dyn Node, wanted: &str) -> VfsResult<Option<String>> {
 
 /// Length of a stream's data in bytes.
 pub fn len_bytes(base: &dyn Node, key: &str) -> VfsResult<u64> {
-    Ok(read(base, key)?.len() as u64)
+    Ok(read(base, id(base.id(), key), key)?.len() as u64)
 }
 
 /// Makes an empty stream.
 pub fn make(base: &dyn Node, cred: &Cred, key: &str) -> VfsResult<()> {
-    write(base, cred, key, Vec::new())
+    let _changing = changing(id(base.id(), key));
+    Parts::default().replace(base, cred, key, &[])
 }
 
 /// Removes all streams of an object: it is overwritten.
 pub fn remove_all(base: &dyn Node, cred: &Cred) -> VfsResult<()> {
     for key in keys(base)? {
-        base.remove_xattr(cred, &key)?;
+        remove(base, cred, &key)?;
     }
     Ok(())
+}
+
+/// Removes a stream.
+pub fn remove(base: &dyn Node, cred: &Cred, key: &str) -> VfsResult<()> {
+    let _changing = changing(id(base.id(), key));
+    parts::remove(base, cred, key)
 }
 
 /// Which object a stream is to those who count claims. Two streams of one file are taken for one only if their names'
@@ -100,21 +110,19 @@ fn fold(key: &str) -> Vec<u16> {
     key.encode_utf16().map(upcase).collect()
 }
 
-fn read(base: &dyn Node, key: &str) -> VfsResult<Vec<u8>> {
-    let mut data = match base.xattr(key, MAX_VALUE_BYTES) {
-        Err(VfsError::NoXattr) => return Err(VfsError::Stale),
-        value => value?,
-    };
-    data.pop();
-    Ok(data)
+fn changing(id: FileId) -> MutexGuard<'static, ()> {
+    let stripe = (id.ino ^ id.generation) as usize % CHANGING.len();
+    CHANGING[stripe].lock()
 }
 
-fn write(base: &dyn Node, cred: &Cred, key: &str, mut data: Vec<u8>) -> VfsResult<()> {
-    data.push(0);
-    if data.len() > MAX_VALUE_BYTES {
-        return Err(VfsError::NoSpace);
+/// All of the stream `id`, as it is at one moment.
+fn read(base: &dyn Node, id: FileId, key: &str) -> VfsResult<Vec<u8>> {
+    let parts = Parts::load(base, key)?;
+    if parts.is_one() {
+        return Ok(parts.data());
     }
-    base.set_xattr(cred, key, &data)
+    let _changing = changing(id);
+    Ok(Parts::load(base, key)?.data())
 }
 
 /// An open stream.
@@ -145,41 +153,44 @@ impl StreamNode {
 
     /// Removes it.
     pub fn remove(&self) -> VfsResult<()> {
-        self.base.remove_xattr(&self.cred, &self.key())
+        remove(&*self.base, &self.cred, &self.key())
     }
 
     /// Gives it another name; what has that name goes.
     pub fn rename(&self, to: String) -> VfsResult<()> {
-        let _changing = self.changing();
-        let from = self.key();
+        let _changing = changing(self.id);
+        let (base, cred, from) = (&*self.base, &self.cred, self.key());
         if from != to {
-            let data = read(&*self.base, &from)?;
+            let data = Parts::load(base, &from)?.data();
+            let there = match Parts::load(base, &to) {
+                Err(VfsError::Stale) => Parts::default(),
+                there => there?,
+            };
             if fold(&from) == fold(&to) {
-                self.base.remove_xattr(&self.cred, &from)?;
-                write(&*self.base, &self.cred, &to, data)?;
+                // Never two that clients take for one.
+                parts::remove(base, cred, &from)?;
+                there.replace(base, cred, &to, &data)?;
             } else {
-                write(&*self.base, &self.cred, &to, data)?;
-                self.base.remove_xattr(&self.cred, &from)?;
+                there.replace(base, cred, &to, &data)?;
+                parts::remove(base, cred, &from)?;
             }
             *self.key.lock() = to;
         }
         Ok(())
     }
 
-    fn changing(&self) -> parking_lot::MutexGuard<'static, ()> {
-        let stripe = (self.id.ino ^ self.id.generation) as usize % CHANGING.len();
-        CHANGING[stripe].lock()
-    }
-
     fn data(&self) -> VfsResult<Vec<u8>> {
-        read(&*self.base, &self.key.lock())
+        let key = self.key();
+        read(&*self.base, self.id, &key)
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<u8>) -> VfsResult<()>) -> VfsResult<()> {
-        let _changing = self.changing();
-        let mut data = self.data()?;
+        let _changing = changing(self.id);
+        let key = self.key();
+        let before = Parts::load(&*self.base, &key)?;
+        let mut data = before.data();
         change(&mut data)?;
-        write(&*self.base, &self.cred, &self.key(), data)
+        before.replace(&*self.base, &self.cred, &key, &data)
     }
 }
 
@@ -191,7 +202,7 @@ impl Drop for StreamNode {
 
 /// An offset or length within what can be a stream.
 fn within(bytes: u64) -> VfsResult<usize> {
-    usize::try_from(bytes).ok().filter(|&bytes| bytes < MAX_VALUE_BYTES).ok_or(VfsError::NoSpace)
+    usize::try_from(bytes).ok().filter(|&bytes| bytes <= MOST_BYTES).ok_or(VfsError::NoSpace)
 }
 
 impl Node for StreamNode {
@@ -235,7 +246,11 @@ impl Node for StreamNode {
         self.base.access(cred, ask)
     }
 
-    fn read(&self, offset_bytes: u64, buf: &mut [u8], _wait: Wait) -> VfsResult<usize> {
+    /// Whoever changes the stream may have to be waited for, and attributes to be read from the device.
+    fn read(&self, offset_bytes: u64, buf: &mut [u8], wait: Wait) -> VfsResult<usize> {
+        if wait == Wait::Never {
+            return Err(VfsError::WouldBlock);
+        }
         let data = self.data()?;
         let rest = usize::try_from(offset_bytes).ok().and_then(|at| data.get(at..)).unwrap_or_default();
         let len = rest.len().min(buf.len());
@@ -262,10 +277,10 @@ impl Node for StreamNode {
     }
 
     fn allocate(&self, offset_bytes: u64, len_bytes: u64, extend: bool) -> VfsResult<()> {
-        let end = within(offset_bytes.saturating_add(len_bytes))?;
         if !extend {
-            return Ok(());
+            return Err(VfsError::NotSupported); // nothing can be set aside
         }
+        let end = within(offset_bytes.saturating_add(len_bytes))?;
         self.change(|data| {
             data.resize(data.len().max(end), 0);
             Ok(())
@@ -329,6 +344,11 @@ mod tests {
     }
 
     fn file() -> (Arc<dyn Node>, Cred) {
+        let (_fs, node, cred) = on_a_file();
+        (node, cred)
+    }
+
+    fn on_a_file() -> (Arc<vfs::memfs::MemFs>, Arc<dyn Node>, Cred) {
         use vfs::Backend;
         let fs = vfs::memfs::MemFs::new(vfs::memfs::ManualClock::at_secs(1));
         let cred = Cred { uid: 0, gid: 0, groups: Arc::from([]) };
@@ -341,7 +361,7 @@ mod tests {
         };
         let path = vfs::Path::new(b"f").unwrap();
         let opened = fs.open(&cred, &*fs.root(), &path, &how, Wait::Allowed).unwrap();
-        (opened.node, cred)
+        (fs, opened.node, cred)
     }
 
     #[test]
@@ -368,18 +388,97 @@ mod tests {
         assert_eq!(stream.attr().unwrap_err(), VfsError::Stale);
     }
 
-    #[test]
-    fn what_no_attribute_holds_is_refused_and_changes_nothing() {
-        let (base, cred) = file();
+    fn stream() -> (Arc<vfs::memfs::MemFs>, Arc<dyn Node>, Cred, Arc<StreamNode>) {
+        let (fs, base, cred) = on_a_file();
         let key = key(b"s").unwrap();
         make(&*base, &cred, &key).unwrap();
-        let stream = StreamNode::new(base, cred.clone(), key);
-        for (at, len) in [(0, MAX_VALUE_BYTES), (u64::MAX, 1), (MAX_VALUE_BYTES as u64, 1)] {
+        let stream = StreamNode::new(Arc::clone(&base), cred.clone(), key);
+        (fs, base, cred, stream)
+    }
+
+    fn content(stream: &StreamNode) -> Vec<u8> {
+        let mut content = vec![0; MOST_BYTES + 1];
+        let len = stream.read(0, &mut content, Wait::Allowed).unwrap();
+        content.truncate(len);
+        content
+    }
+
+    /// Bytes that tell where they are.
+    fn pattern(len: usize) -> Vec<u8> {
+        (0..len as u32).flat_map(u32::to_le_bytes).take(len).collect()
+    }
+
+    fn further(base: &dyn Node) -> Vec<String> {
+        let mut names = base.xattr_names().unwrap();
+        names.retain(|name| name.starts_with(FURTHER_PREFIX));
+        names
+    }
+
+    #[test]
+    fn a_large_stream_goes_on_in_further_attributes_as_samba_keeps_them() {
+        let (_fs, base, cred, stream) = stream();
+        let data = pattern(200_000);
+        stream.write(0, &data, Wait::Allowed).unwrap();
+        assert!(content(&stream) == data && stream.attr().unwrap().len_bytes == 200_000);
+        let value = |key: &str| base.xattr(key, 1 << 17).unwrap();
+        let first = value("user.DosStream.s:$DATA");
+        assert!(first[..65535] == data[..65535] && first[65535] == 3, "the last byte counts what follows");
+        assert!(value("user.DosStreamExt.1.s:$DATA") == data[65535..131_071]);
+        assert!(value("user.DosStreamExt.3.s:$DATA") == data[196_607..]);
+        assert_eq!(keys(&*base).unwrap(), ["user.DosStream.s:$DATA"], "one stream");
+        stream.write(131_000, b"across the border of two", Wait::Allowed).unwrap();
+        assert_eq!(&content(&stream)[131_000..131_024], b"across the border of two");
+        let shorter = |len| SetAttr { len_bytes: Some(len), ..SetAttr::default() };
+        stream.set_attr(&cred, &shorter(70_000)).unwrap();
+        assert!(content(&stream) == data[..70_000] && further(&*base).len() == 1);
+        stream.rename(key(b"t").unwrap()).unwrap();
+        assert!(content(&stream) == data[..70_000]);
+        assert_eq!(further(&*base), ["user.DosStreamExt.1.t:$DATA"]);
+        stream.set_attr(&cred, &shorter(65_535)).unwrap();
+        assert!(content(&stream) == data[..65_535] && further(&*base).is_empty());
+        stream.write(0, &pattern(MOST_BYTES), Wait::Allowed).unwrap();
+        assert!(content(&stream) == pattern(MOST_BYTES) && further(&*base).len() == 15);
+        remove_all(&*base, &cred).unwrap();
+        assert_eq!(base.xattr_names().unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn smaller_attributes_are_tried_where_large_ones_do_not_fit() {
+        let (fs, base, _cred, stream) = stream();
+        fs.fail_next(vfs::memfs::Op::SetXattr, VfsError::NoSpace);
+        let data = pattern(100_000);
+        stream.write(0, &data, Wait::Allowed).unwrap();
+        assert!(content(&stream) == data && further(&*base).len() == 3, "of 32 KiB each");
+    }
+
+    #[test]
+    fn a_stream_whose_end_was_never_written_is_as_long_as_it_is() {
+        let (_fs, base, cred, stream) = stream();
+        stream.write(0, &pattern(200_000), Wait::Allowed).unwrap();
+        base.remove_xattr(&cred, "user.DosStreamExt.2.s:$DATA").unwrap();
+        assert!(content(&stream) == pattern(131_071));
+        base.set_xattr(&cred, "user.DosStream.s:$DATA", b"abc\xff").unwrap();
+        assert_eq!(content(&stream), b"abc", "no such count is ever written");
+        base.set_xattr(&cred, "user.DosStream.s:$DATA", b"").unwrap();
+        assert_eq!(content(&stream), b"");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_changes_nothing() {
+        let (fs, base, cred, stream) = stream();
+        for (at, len) in [(0, MOST_BYTES + 1), (u64::MAX, 1), (MOST_BYTES as u64, 1)] {
             assert_eq!(stream.write(at, &vec![1; len], Wait::Allowed), Err(VfsError::NoSpace));
         }
         let long = SetAttr { len_bytes: Some(1 << 40), ..SetAttr::default() };
         assert_eq!(stream.set_attr(&cred, &long), Err(VfsError::NoSpace));
         assert_eq!(stream.attr().unwrap().len_bytes, 0);
-        assert_eq!(stream.write(0, &[1; MAX_VALUE_BYTES - 1], Wait::Allowed), Ok(()));
+        let data = pattern(100_000);
+        stream.write(0, &data, Wait::Allowed).unwrap();
+        let all = base.xattr_names().unwrap();
+        // There is room for some of what would be written; then everything is as it was.
+        fs.set_xattr_space(240_000);
+        assert_eq!(stream.write(0, &vec![7; 250_000], Wait::Allowed), Err(VfsError::NoSpace));
+        assert_eq!(base.xattr_names().unwrap(), all);
+        assert!(content(&stream) == data);
     }
 }
