@@ -10,7 +10,7 @@ use nfs_wire::nfs4::{
     DelegationType, NfsStat4, OpNum, OpenArgs, OpenClaim, OpenDelegation, OpenHow, OpenOk, OpenResultFlags,
     ReadDelegation, ShareAccess, SpaceLimit, Stateid, WantDelegation, WhyNone, WriteDelegation,
 };
-use vfs::SetAttr;
+use vfs::{Happened, SetAttr};
 
 use super::open_file::{Found, find};
 use super::sequenced::by_owner;
@@ -260,6 +260,7 @@ fn cut(c: &Compound, open: &Open, found: &Found) -> Done<()> {
     let node = target.open(&c.cx, vfs::Access::WRITE, &found.attr)?;
     let _changing = target.begin_change();
     node.set_attr(&target.cred, &SetAttr { len_bytes: Some(0), ..SetAttr::default() })?;
+    target.tell_of(&*node, Happened::Written);
     if let Ok(Outcome::Wait(ticket)) = open.claim.prepare(c.cx.server.now(), Change::Write) {
         c.cx.server.table.cancel(open.file, ticket);
     }
