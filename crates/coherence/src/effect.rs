@@ -3,7 +3,7 @@
 
 use vfs::FileId;
 
-use crate::{Caching, HolderKey, Owner};
+use crate::{Caching, HolderKey, LockOwner, Owner};
 
 /// A point in time: milliseconds since an origin of the caller's choosing, never going back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -79,7 +79,19 @@ pub trait GivesWay: Send + Sync {
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     pub(crate) effects: Vec<Effect>,
+    /// What became of POSIX owners that waited: theirs is the server that hands delegations out.
+    pub(crate) posix: Vec<Effect>,
     pub(crate) timers: Vec<Timer>,
+}
+
+impl Out {
+    /// What became of a wait for byte ranges.
+    pub(crate) fn waited(&mut self, owner: LockOwner, effect: Effect) {
+        match owner {
+            LockOwner::Open(_) => self.effects.push(effect),
+            LockOwner::Posix(_) => self.posix.push(effect),
+        }
+    }
 }
 
 /// A deadline set or lifted.

@@ -69,7 +69,7 @@ pub(crate) struct Inner {
     tickets: AtomicU64,
     pub(crate) limits: Limits,
     sink: Option<Arc<dyn EffectSink>>,
-    /// Where the effects on delegations go, and who gives way: the server that hands delegations out.
+    /// Where the effects on delegations and on POSIX owners go, and who gives way: the server that hands delegations out.
     delegations: OnceLock<(Arc<dyn EffectSink>, Arc<dyn GivesWay>)>,
 }
 
@@ -134,7 +134,7 @@ impl Table {
         Self { inner: Arc::new(inner) }
     }
 
-    /// From now on effects on what an NFS client holds go to `sink` and not to the table's own, and `way` is asked
+    /// From now on effects on what an NFS client holds or waits for go to `sink` and not to the table's own, and `way` is asked
     /// before anybody is refused for what it may give up. Only the first call counts.
     pub fn serve_delegations(&self, sink: Arc<dyn EffectSink>, way: Arc<dyn GivesWay>) {
         let _ = self.inner.delegations.set((sink, way));
@@ -407,13 +407,19 @@ impl Inner {
                 };
             }
         }
+        let delegations = self.delegations.get().map(|(sink, _)| sink);
+        for effect in out.posix {
+            if let Some(sink) = delegations.or(self.sink.as_ref()) {
+                sink.effect(effect);
+            }
+        }
         for effect in out.effects {
             let holder = match &effect {
                 Effect::Break { holder, .. } | Effect::Revoked { holder, .. } => Some(holder),
                 _ => None,
             };
-            match (holder, self.delegations.get(), &self.sink) {
-                (Some(HolderKey::Client(_)), Some((sink, _)), _) => sink.effect(effect),
+            match (holder, delegations, &self.sink) {
+                (Some(HolderKey::Client(_)), Some(sink), _) => sink.effect(effect),
                 (_, _, Some(sink)) => sink.effect(effect),
                 _ => {}
             }

@@ -19,6 +19,7 @@ use vfs::Wait;
 use crate::dispatch::Job;
 use crate::failure::Halt;
 use crate::reply::ReplyWriter;
+pub(crate) use acl::{ACCESS_KEY, DEFAULT_KEY, MAX_XATTR_BYTES};
 use compound::{Compound, Walk};
 
 /// Answers a COMPOUND: appends its results to `out`.

@@ -42,6 +42,8 @@ pub struct World {
     pub counters: Arc<PathCounters>,
     pub dialer: Arc<Dialled>,
     pub store: Arc<Records>,
+    /// Hosts that hold locks over NFSv3.
+    pub hosts: Arc<Records>,
 }
 
 /// What the server sends to clients that are to be dialled; tests answer it.
@@ -51,6 +53,10 @@ pub struct Dialled(pub Mutex<Vec<(SocketAddr, Vec<u8>, OnReply)>>);
 impl Dialer for Dialled {
     fn call(&self, to: SocketAddr, record: Vec<u8>, done: OnReply) {
         self.0.lock().unwrap().push((to, record, done));
+    }
+
+    fn datagram(&self, _: SocketAddr, _: Vec<u8>, done: OnReply) {
+        done(None);
     }
 }
 
@@ -84,14 +90,15 @@ impl World {
         let clock = ManualClock::at_secs(1_700_000_000);
         let fs = MemFs::new(Arc::clone(&clock));
         let table = Table::new();
-        let (dialer, store): (Arc<Dialled>, Arc<Records>) = Default::default();
-        let server = Self::server(&fs, &table, &clock, change, (&dialer, &store), 1);
-        Self { server, fs, table, clock, counters: Arc::default(), dialer, store }
+        let (dialer, store, hosts): (Arc<Dialled>, Arc<Records>, Arc<Records>) = Default::default();
+        let server = Self::server(&fs, &table, &clock, change, (&dialer, &store, &hosts), 1);
+        Self { server, fs, table, clock, counters: Arc::default(), dialer, store, hosts }
     }
 
     /// The server of another run: the same key, other chance.
     pub fn restart(&mut self) {
-        self.server = Self::server(&self.fs, &self.table, &self.clock, |_| {}, (&self.dialer, &self.store), 2);
+        let seams = (&self.dialer, &self.store, &self.hosts);
+        self.server = Self::server(&self.fs, &self.table, &self.clock, |_| {}, seams, 2);
     }
 
     /// The same in another process, which does not know the claims of the one before.
@@ -105,7 +112,7 @@ impl World {
         table: &Table,
         clock: &Arc<ManualClock>,
         change: impl FnOnce(&mut ExportOptions),
-        (dialer, store): (&Arc<Dialled>, &Arc<Records>),
+        (dialer, store, hosts): (&Arc<Dialled>, &Arc<Records>, &Arc<Records>),
         chance: u8,
     ) -> Arc<Server> {
         let mut options = ExportOptions { squash: Squash::None, ..ExportOptions::default() };
@@ -124,6 +131,8 @@ impl World {
             random: Arc::new(move |bytes: &mut [u8]| bytes.fill(chance)),
             dialer: Some(Arc::clone(dialer) as _),
             store: Some(Arc::clone(store) as _),
+            hosts: Some(Arc::clone(hosts) as _),
+            host_name: "server".into(),
         };
         Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env)
     }
