@@ -273,7 +273,7 @@ fn netbios(name: &str) -> String {
 }
 
 /// The machine's name without its domain.
-fn machine_name() -> String {
+pub fn machine_name() -> String {
     let system = rustix::system::uname();
     let name = system.nodename().to_string_lossy();
     match name.split('.').next() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use vfs::{BufPool, Executor, PipePool};
 
+use crate::groups::Groups;
 use crate::store::Store;
 
 /// Time, as the server sees it.
@@ -44,6 +45,8 @@ pub struct Env {
     pub store: Option<Arc<dyn Store>>,
     /// Remembers hosts that hold locks over NFSv3; without it they are not told of a restart.
     pub hosts: Option<Arc<dyn Store>>,
+    /// Looks up users' groups, for exports that ask for it.
+    pub groups: Option<Arc<dyn Groups>>,
     /// What this machine is called, for those hosts.
     pub host_name: String,
 }

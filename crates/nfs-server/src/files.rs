@@ -120,13 +120,22 @@ impl Cx {
         }
         let (id, name) = self.server.key.open(handle).map_err(|_| NfsStat3::BADHANDLE)?;
         let export = self.server.export(&id).ok_or(NfsStat3::STALE)?;
-        let cred = export.cred(&self.caller);
+        let cred = self.cred(&export)?;
         let opened = match export.backend.open_handle(&cred, name, Access::empty(), self.wait) {
             Err(VfsError::NotFound | VfsError::PathNotFound | VfsError::InvalidArgument) => Err(VfsError::Stale),
             other => other,
         };
         let object = Object::new(handle.to_vec(), &export, opened?.node);
         self.admitted(self.server.cache.keep(object, now_ms))
+    }
+
+    /// As whom the caller acts in an export.
+    pub fn cred(&self, export: &Exported) -> Done<Cred> {
+        let server = &self.server;
+        export.cred(&self.caller, |claimed| match &server.env.groups {
+            Some(groups) => server.groups.complete(claimed, groups, server.env.clock.monotonic_ms(), self.wait),
+            None => Ok(claimed),
+        })
     }
 
     /// The same for one that is to be changed.
@@ -144,7 +153,7 @@ impl Cx {
 
     fn admitted(&self, object: Arc<Object>) -> Done<Target> {
         let rights = object.export.admit(self.peer).ok_or(NfsStat3::ACCES)?;
-        let cred = object.export.cred(&self.caller);
+        let cred = self.cred(&object.export)?;
         Ok(Target { object, cred, rights })
     }
 

@@ -10,7 +10,7 @@ use coherence::Table;
 use parking_lot::Mutex;
 use vfs::VfsResult;
 
-use crate::Env;
+use crate::{Env, groups};
 use crate::cache::Cache;
 use crate::config::{Config, Export};
 use crate::handle::{ExportId, HandleKey};
@@ -32,6 +32,8 @@ pub struct Server {
     pub(crate) cache: Cache,
     /// Replies to calls that must not be done twice.
     pub(crate) replays: Replays,
+    /// Users' groups that were looked up.
+    pub(crate) groups: groups::Known,
     /// Who holds what over NFSv4.
     pub(crate) state: Arc<State>,
     /// Who has locked what over NFSv3.
@@ -96,6 +98,7 @@ impl Server {
             settings: ArcSwap::from_pointee(Settings::new(config, &key, env.clock.unix_secs())),
             cache: Cache::default(),
             replays: Replays::default(),
+            groups: groups::Known::default(),
             state,
             nlm,
             mounts: Mutex::default(),

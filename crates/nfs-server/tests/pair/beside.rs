@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use nfs_server::Listening;
 use nfs_wire::NfsStat3;
-use nfs_wire::nfs3::MkdirArgs;
+use nfs_wire::nfs3::{Access, AccessArgs, AccessRes, MkdirArgs, Nfs3Proc, Sattr, SetattrArgs};
 use nfs_wire::nfsacl::{
     AclEntry, AclMask, Acls, DEFAULT_FLAG, GROUP_OBJ, GetAclArgs, GetAclRes, MASK, OTHER, SetAclArgs, SetAclRes, USER,
     USER_OBJ,
@@ -14,7 +14,7 @@ use nfs_wire::portmap::{IPPROTO_TCP, IPPROTO_UDP, Mapping, PmapList, Rpcb};
 use nfs_wire::rpc::{Outcome, Reply, program};
 use nfs_wire::xdr::{Bounded, List, Reader, Xdr, to_vec};
 
-use crate::world::{Client, World, all, at};
+use crate::world::{Client, UID, World, all, at};
 
 fn entry(tag: u32, id: u32, permissions: u32) -> AclEntry {
     AclEntry { tag, id, permissions }
@@ -81,8 +81,8 @@ fn lists_are_kept_in_order_and_what_says_no_more_than_a_mode_becomes_one() {
 fn a_directory_has_a_list_for_what_is_made_in_it_and_a_file_has_none() {
     let mut client = World::new().connect();
     let root = client.root();
-    let args = MkdirArgs { at: at(&root, "dir"), attributes: nfs_wire::nfs3::Sattr::NONE };
-    client.nfs(nfs_wire::nfs3::Nfs3Proc::Mkdir, &args);
+    let args = MkdirArgs { at: at(&root, "dir"), attributes: Sattr::NONE };
+    client.nfs(Nfs3Proc::Mkdir, &args);
     let dir = client.lookup(&root, "dir").unwrap();
     let file = client.make(&root, "file");
     let access = [entry(USER_OBJ, 0, 7), entry(GROUP_OBJ, 0, 5), entry(OTHER, 0, 5)];
@@ -168,4 +168,20 @@ fn a_datagram_of_a_stranger_and_one_that_is_no_call_have_no_answer() {
         let _ = world.server.datagram(peer, peer, &record[..end]);
     }
     assert_eq!(world.server.datagram(peer, peer, &[]), None);
+}
+
+#[test]
+fn groups_are_those_the_server_knows_where_the_export_says_so() {
+    for (server_groups, group, may) in [(true, UID + 30, true), (true, UID + 40, false), (false, UID + 30, false)] {
+        let world = World::with(|options| options.server_groups = server_groups);
+        let mut root_user = world.connect_from("127.0.0.1:700", 0);
+        let root = root_user.root();
+        let file = root_user.make(&root, "file");
+        let attributes = Sattr { mode: Some(0o040), uid: Some(5), gid: Some(group), ..Sattr::NONE };
+        let args = SetattrArgs { handle: Bounded(&file), attributes, guard_ctime: None };
+        root_user.nfs(Nfs3Proc::Setattr, &args);
+        let results = world.connect().nfs(Nfs3Proc::Access, &AccessArgs { handle: Bounded(&file), access: Access::READ });
+        let access = all::<AccessRes>(&results).unwrap().access;
+        assert_eq!(access.contains(Access::READ), may, "{server_groups} {group}");
+    }
 }
