@@ -157,7 +157,12 @@ fn export(plan: &Plan, share: &PlannedShare, smb: &Smb) -> Result<Export, Failur
         privileged_port: settings.nfs_privileged_port,
         server_groups: settings.nfs_server_groups,
     };
-    Ok(Export { name: settings.name.clone(), backend: Arc::clone(volume) as Arc<dyn Backend>, options })
+    Ok(Export {
+        name: settings.name.clone(),
+        backend: Arc::clone(volume) as Arc<dyn Backend>,
+        options,
+        witness: smb.witness(&settings.name),
+    })
 }
 
 /// Whether the share makes a difference between users that NFS cannot make, or wants encryption.

@@ -42,7 +42,9 @@ pub fn register(addresses: &[SocketAddr], udp: bool) -> io::Result<Registered> {
             registered.0.push(entry);
         } else {
             tracing::warn!(
-                program = entry.program, version = entry.version, netid = entry.netid,
+                program = entry.program,
+                version = entry.version,
+                netid = entry.netid,
                 "another program is registered with rpcbind for this; `rpcinfo -p` shows what is"
             );
         }
@@ -52,9 +54,8 @@ pub fn register(addresses: &[SocketAddr], udp: bool) -> io::Result<Registered> {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let taken_back = Talk::begin().and_then(|mut talk| {
-            self.0.iter().try_for_each(|entry| talk.ask(RpcbProc::Unset, entry).map(drop))
-        });
+        let taken_back = Talk::begin()
+            .and_then(|mut talk| self.0.iter().try_for_each(|entry| talk.ask(RpcbProc::Unset, entry).map(drop)));
         if let Err(error) = taken_back {
             tracing::warn!(%error, "rpcbind goes on naming this server");
         }

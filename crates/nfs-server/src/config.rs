@@ -133,6 +133,8 @@ pub struct Export {
     pub backend: Arc<dyn Backend>,
     /// How.
     pub options: ExportOptions,
+    /// Who is told of what is changed through it.
+    pub witness: Option<Arc<dyn vfs::Witness>>,
 }
 
 /// What a host may do.
@@ -241,6 +243,7 @@ mod tests {
             name: "a".into(),
             backend: vfs::memfs::MemFs::new(vfs::memfs::ManualClock::at_secs(1)),
             options: ExportOptions { squash, ..ExportOptions::default() },
+            witness: None,
         };
         let cred = |uid, gid, groups: &[u32]| Cred { uid, gid, groups: groups.into() };
         let nobody = cred(65534, 65534, &[]);
@@ -261,6 +264,7 @@ mod tests {
             name: "a".into(),
             backend: vfs::memfs::MemFs::new(vfs::memfs::ManualClock::at_secs(1)),
             options: ExportOptions::default(),
+            witness: None,
         };
         let admit = |export: &Export, peer: &str| export.admit(peer.parse().unwrap()).map(|r| r.write);
         assert_eq!(admit(&export, "127.0.0.1:1023"), Some(true));

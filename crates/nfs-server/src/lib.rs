@@ -32,13 +32,14 @@ mod replay;
 mod reply;
 mod server;
 mod store;
+mod tell;
 
 pub use config::{Config, Export, ExportOptions, Network, Squash};
 pub use connection::Connection;
 pub use counters::{PathCounters, PathTotals};
 pub use env::{Clock, Dialer, Env, OnReply, Random, Shard};
-pub use portmap::{Listening, PROGRAMS};
 pub use groups::Groups;
 pub use handle::{HandleKey, KEY_BYTES};
+pub use portmap::{Listening, PROGRAMS};
 pub use server::Server;
 pub use store::{Store, StoreChange, StoreError};

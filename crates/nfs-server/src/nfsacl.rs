@@ -14,10 +14,10 @@ use vfs::{Attr, FileKind, SetAttr, VfsError};
 
 use crate::failure::{Done, Halt};
 use crate::files::{Cx, Target, post_op};
-use crate::guard;
 use crate::nfs3::answer;
 use crate::nfs4::{ACCESS_KEY, DEFAULT_KEY, MAX_XATTR_BYTES};
 use crate::reply::ReplyWriter;
+use crate::{guard, tell};
 
 /// The most that is taken: more than an extended attribute of a block holds.
 const MOST_ENTRIES: usize = 512;
@@ -127,6 +127,7 @@ fn apply(cx: &Cx, args: &SetAclArgs<'_>) -> Done<PostOpAttr> {
             false => target.object.node.set_xattr(&target.cred, DEFAULT_KEY, &posix_bytes(&list))?,
         }
     }
+    tell::changed(&target.object);
     Ok(post_op(&target.object))
 }
 

@@ -4,9 +4,7 @@
 
 use std::net::SocketAddr;
 
-use nfs_wire::portmap::{
-    IPPROTO_TCP, IPPROTO_UDP, Mapping, PmapList, PmapProc, Rpcb, RpcbEntry, RpcbProc, to_uaddr,
-};
+use nfs_wire::portmap::{IPPROTO_TCP, IPPROTO_UDP, Mapping, PmapList, PmapProc, Rpcb, RpcbEntry, RpcbProc, to_uaddr};
 use nfs_wire::rpc::program;
 use nfs_wire::xdr::{Bounded, Chain, Put, Reader, Xdr};
 

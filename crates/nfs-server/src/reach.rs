@@ -88,7 +88,8 @@ fn port_of(errand: &Errand, found: &[u8]) -> Option<u16> {
 }
 
 fn record(program: u32, version: u32, procedure: u32, args: &[u8]) -> Vec<u8> {
-    let body = AuthSys { stamp: 0, machine_name: Bounded(b"longshore"), uid: 0, gid: 0, gids: List::new(&[]) }.to_body();
+    let body =
+        AuthSys { stamp: 0, machine_name: Bounded(b"longshore"), uid: 0, gid: 0, gids: List::new(&[]) }.to_body();
     let credential = OpaqueAuth { flavor: Flavor::SYS, body: Bounded(&body) };
     let xid = LAST_XID.fetch_add(1, Relaxed);
     let mut out = Vec::new();

@@ -2,15 +2,14 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use coherence::Table;
 use parking_lot::Mutex;
 use vfs::VfsResult;
 
-use crate::{Env, groups};
 use crate::cache::Cache;
 use crate::config::{Config, Export};
 use crate::handle::{ExportId, HandleKey};
@@ -19,6 +18,7 @@ use crate::nlm::grants::Waiters;
 use crate::nlm::locks::Nlm;
 use crate::portmap::Listening;
 use crate::replay::Replays;
+use crate::{Env, groups};
 
 /// Mounts remembered for DUMP; nothing depends on them.
 const MAX_MOUNTS: usize = 1024;

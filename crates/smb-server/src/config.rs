@@ -168,7 +168,7 @@ pub struct Share {
     /// Until when, on the server's clock in milliseconds, writes go to workers: its device has shown to be slow.
     pub(crate) slow_until_ms: std::sync::atomic::AtomicU64,
     /// Who watches its directories.
-    pub(crate) watchers: crate::notify::Watchers,
+    pub(crate) watchers: Arc<crate::notify::Watchers>,
     /// Change times that clients set.
     pub(crate) change_times: crate::change_times::ChangeTimes,
 }

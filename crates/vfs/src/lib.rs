@@ -20,6 +20,7 @@ mod name;
 pub mod ntacl;
 mod ranges;
 mod reply;
+mod witness;
 
 pub use attr::{Attr, FileId, FileKind, FsStat, SetAttr, SetTime, Timestamp};
 pub use backend::{
@@ -32,3 +33,4 @@ pub use exec::{Executor, Inline, offload};
 pub use name::{Name, NameError, Path};
 pub use ranges::copy as copy_by_buffer;
 pub use reply::{PagePipe, PipePool, Reply};
+pub use witness::{Seen, Witness};

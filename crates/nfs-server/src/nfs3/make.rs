@@ -12,8 +12,8 @@ use super::object::{apply, wcc_of};
 use crate::attr::{fattr, set_attr};
 use crate::failure::{Done, Halt, Stop};
 use crate::files::{Cx, Object, Target, name_of};
-use crate::guard;
 use crate::reply::ReplyWriter;
+use crate::{guard, tell};
 
 /// Permissions where the client names none: for the owner only.
 const FILE_MODE: u32 = 0o600;
@@ -108,6 +108,7 @@ fn new_file(cx: &Cx, dir: &Target, name: Name<'_>, wanted: &SetAttr) -> Made {
         opened.node.set_attr(&dir.cred, &rest)?;
     }
     let attr = opened.node.attr()?;
+    tell::made(dir, name, attr.kind);
     let object = cx.adopt_entry(dir, name, Arc::clone(&opened.node))?;
     let target = Target { object, cred: dir.cred.clone(), rights: dir.rights };
     target.keep_made(access, &attr, &opened.node);
@@ -197,5 +198,6 @@ fn finish(cx: &Cx, dir: &Target, name: Name<'_>, wanted: &SetAttr, node: Arc<dyn
         node.set_attr(&dir.cred, &rest)?;
     }
     let attr = node.attr()?;
+    tell::made(dir, name, attr.kind);
     Ok((cx.adopt_entry(dir, name, node)?, attr))
 }

@@ -13,8 +13,8 @@ use super::make::new_name;
 use super::object::wcc_of;
 use crate::failure::{Done, Halt};
 use crate::files::{Changing, Cx, Target, name_of, post_op};
-use crate::guard;
 use crate::reply::ReplyWriter;
+use crate::{guard, tell};
 
 /// REMOVE, and with `directory` RMDIR.
 pub fn remove(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter, directory: bool) -> Result<(), Halt> {
@@ -46,6 +46,7 @@ fn take_away(cx: &Cx, args: &DirOp<'_>, directory: bool, changing: &mut Option<C
     guard::children(&cx.server, dir_attr.id);
     let backend = &dir.object.export.backend;
     backend.remove(&dir.cred, &*dir.object.node, &Path::here().join(name), Some(found.attr.id))?;
+    tell::removed(&dir, name, found.attr.kind);
     found.forget(cx, &dir);
     Ok(())
 }
@@ -114,9 +115,10 @@ fn move_entry(
     }
     guard::children(&cx.server, from_id);
     guard::children(&cx.server, to_id);
-    let (old, new) = (Path::here().join(old), Path::here().join(new));
+    let (old_path, new_path) = (Path::here().join(old), Path::here().join(new));
     let backend = &from.object.export.backend;
-    backend.rename(&from.cred, (&*from.object.node, &old), (&*to.object.node, &new), Rename::Replace)?;
+    backend.rename(&from.cred, (&*from.object.node, &old_path), (&*to.object.node, &new_path), Rename::Replace)?;
+    tell::moved((&from, old), (&to, new), source.attr.kind);
     if let Some(found) = replaced.filter(|found| found.attr.id != source.attr.id) {
         found.forget(cx, &to);
     }
@@ -151,5 +153,6 @@ fn give_name(cx: &Cx, args: &LinkArgs<'_>, changing: &mut Option<Changing>) -> D
     guard::children(&cx.server, dir_attr.id);
     let backend = &dir.object.export.backend;
     backend.link(&dir.cred, &*target.object.node, &*dir.object.node, &Path::here().join(name))?;
+    tell::made(&dir, name, attr.kind);
     Ok(target)
 }

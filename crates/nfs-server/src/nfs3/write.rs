@@ -18,9 +18,9 @@ use crate::attr::MAX_FILE_BYTES;
 use crate::dispatch::Job;
 use crate::failure::{Done, Halt, Stop};
 use crate::files::{Changing, Cx, Target};
-use crate::guard;
 use crate::reply::ReplyWriter;
 use crate::server::Server;
+use crate::{guard, tell};
 
 /// A write to the page cache that took longer met a slow device: those after it go to a worker.
 pub(crate) const SLOW_MS: u64 = 5;
@@ -95,6 +95,7 @@ impl Write {
         let written = node.write(self.offset, data, Wait::Allowed);
         target.object.slow.store(server.env.clock.monotonic_ms().saturating_sub(begun) > SLOW_MS, Relaxed);
         guard::written(server, &self.claim);
+        tell::written(&target.object);
         written.map_err(no_wait)?;
         drop_set_ids(target, attr, &**node)?;
         match self.stable {

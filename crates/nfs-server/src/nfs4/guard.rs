@@ -10,7 +10,7 @@ use vfs::{Access, Attr, FileId, Node};
 
 use super::compound::Compound;
 use super::failure::Done;
-use super::fh::attr_of;
+use super::fh::{Fh, attr_of};
 use super::state::IoRight;
 use crate::files::Target;
 
@@ -113,6 +113,9 @@ impl Io {
     /// Tells once more of a write that is done: a grant to cache reads that was given meanwhile may cover the old data.
     pub fn written(&self, c: &Compound) {
         crate::guard::written(&c.cx.server, self.claim());
+        if let Ok(Fh::Real(target)) = c.current() {
+            crate::tell::written(&target.object);
+        }
     }
 }
 

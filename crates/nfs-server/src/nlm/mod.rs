@@ -9,8 +9,8 @@ mod memory;
 
 use nfs_wire::NfsStat3;
 use nfs_wire::nlm::{
-    CancelArgs, Holder, LockArgs, NlmProc, NlmStat, Range, Res, ShareArgs, ShareRes, TestArgs, TestReply,
-    TestRes, UnlockArgs, Version, Versioned,
+    CancelArgs, Holder, LockArgs, NlmProc, NlmStat, Range, Res, ShareArgs, ShareRes, TestArgs, TestReply, TestRes,
+    UnlockArgs, Version, Versioned,
 };
 use nfs_wire::nsm::{HostName, MonResult, MonStatus, NsmProc, StateChange};
 use nfs_wire::rpc::program;
@@ -237,13 +237,7 @@ fn held_file(cx: &Cx, lock: &nfs_wire::nlm::Lock<'_>) -> Result<FileId, Fail> {
     }
 }
 
-fn share(
-    procedure: NlmProc,
-    version: u32,
-    cx: &Cx,
-    args: &mut Reader<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), Halt> {
+fn share(procedure: NlmProc, version: u32, cx: &Cx, args: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Halt> {
     let args = ShareArgs::decode(args)?;
     let form = Version::from_u32(version).ok_or(Halt::Unavailable)?;
     let nlm = &cx.server.nlm;
@@ -282,4 +276,3 @@ pub(crate) fn monitor(procedure: NsmProc, cx: &Cx, args: &mut Reader<'_>, out: &
     }
     Ok(())
 }
-

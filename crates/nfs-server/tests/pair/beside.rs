@@ -59,7 +59,8 @@ fn lists_are_kept_in_order_and_what_says_no_more_than_a_mode_becomes_one() {
     let named =
         [entry(OTHER, 0, 0), entry(USER, 7, 6), entry(MASK, 0, 6), entry(USER_OBJ, 0, 6), entry(GROUP_OBJ, 0, 4)];
     set(&mut client, &file, &named, &[]).unwrap();
-    let sorted = [entry(USER_OBJ, 0, 6), entry(USER, 7, 6), entry(GROUP_OBJ, 0, 4), entry(MASK, 0, 6), entry(OTHER, 0, 0)];
+    let sorted =
+        [entry(USER_OBJ, 0, 6), entry(USER, 7, 6), entry(GROUP_OBJ, 0, 4), entry(MASK, 0, 6), entry(OTHER, 0, 0)];
     assert_eq!(get(&mut client, &file, AclMask::all()).unwrap().0, sorted);
     let plain = [entry(USER_OBJ, 0, 7), entry(GROUP_OBJ, 0, 7), entry(MASK, 0, 5), entry(OTHER, 0, 1)];
     set(&mut client, &file, &plain, &[]).unwrap();
@@ -138,13 +139,8 @@ fn the_portmapper_tells_where_everything_is_and_over_what() {
     let listed: Vec<_> = PmapList::decode(&mut r).unwrap().iter().collect();
     assert!(listed.iter().any(|m| (m.program, m.version, m.protocol) == (program::NLM, 4, IPPROTO_UDP)));
     let asked = |netid: &'static [u8], version| {
-        let asked = Rpcb {
-            program: program::NLM,
-            version,
-            netid: Bounded(netid),
-            address: Bounded(b""),
-            owner: Bounded(b""),
-        };
+        let asked =
+            Rpcb { program: program::NLM, version, netid: Bounded(netid), address: Bounded(b""), owner: Bounded(b"") };
         to_vec(&asked)
     };
     let address = |procedure, args: Vec<u8>| datagram(&world, "127.0.0.1:9", (program::PORTMAP, 4, procedure), &args);
@@ -180,7 +176,8 @@ fn groups_are_those_the_server_knows_where_the_export_says_so() {
         let attributes = Sattr { mode: Some(0o040), uid: Some(5), gid: Some(group), ..Sattr::NONE };
         let args = SetattrArgs { handle: Bounded(&file), attributes, guard_ctime: None };
         root_user.nfs(Nfs3Proc::Setattr, &args);
-        let results = world.connect().nfs(Nfs3Proc::Access, &AccessArgs { handle: Bounded(&file), access: Access::READ });
+        let results =
+            world.connect().nfs(Nfs3Proc::Access, &AccessArgs { handle: Bounded(&file), access: Access::READ });
         let access = all::<AccessRes>(&results).unwrap().access;
         assert_eq!(access.contains(Access::READ), may, "{server_groups} {group}");
     }

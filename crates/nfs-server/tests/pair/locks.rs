@@ -6,7 +6,7 @@ use nfs_wire::nlm::{
     ShareRes, TestArgs, TestReply, TestRes, UnlockArgs, Version, Versioned,
 };
 use nfs_wire::nsm::StateChange;
-use nfs_wire::rpc::{Call, put_success, program};
+use nfs_wire::rpc::{Call, program, put_success};
 use nfs_wire::xdr::{Bounded, Reader, to_vec};
 
 use crate::world::{Answer, Client, World, all};
@@ -323,8 +323,7 @@ fn an_answer_by_message_goes_to_the_hosts_lock_manager() {
 fn shares_deny_what_they_say_until_they_are_given_back() {
     let (_world, mut one, mut other, file) = two_hosts();
     let share = |client: &mut Client, procedure: NlmProc, mode, access| {
-        let share =
-            Share { caller_name: Bounded(b"pc"), handle: Bounded(&file), owner: Bounded(b"o"), mode, access };
+        let share = Share { caller_name: Bounded(b"pc"), handle: Bounded(&file), owner: Bounded(b"o"), mode, access };
         let args = to_vec(&ShareArgs { cookie: Bounded(b"c"), share, reclaim: false });
         let results = client.results(program::NLM, 4, procedure as u32, &args);
         all::<ShareRes<'_>>(&results).stat

@@ -21,7 +21,7 @@ use vfs::{Buf, BufPool, Frame, Inline};
 /// The user of the tests.
 pub const UID: u32 = 1000;
 
-struct TestClock(Arc<ManualClock>);
+pub struct TestClock(pub Arc<ManualClock>);
 
 impl Clock for TestClock {
     fn unix_secs(&self) -> u32 {
@@ -61,7 +61,7 @@ impl Dialer for Dialled {
 }
 
 /// Everybody is in forty groups, from the number of the user on.
-struct ManyGroups;
+pub struct ManyGroups;
 
 impl nfs_server::Groups for ManyGroups {
     fn groups_of(&self, uid: u32) -> Result<Vec<u32>, String> {
@@ -126,7 +126,7 @@ impl World {
     ) -> Arc<Server> {
         let mut options = ExportOptions { squash: Squash::None, ..ExportOptions::default() };
         change(&mut options);
-        let export = Export { name: "data".into(), backend: Arc::clone(fs) as _, options };
+        let export = Export { name: "data".into(), backend: Arc::clone(fs) as _, options, witness: None };
         let config = Config {
             exports: vec![export],
             max_read_bytes: 1 << 20,

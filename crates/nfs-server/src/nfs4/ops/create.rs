@@ -14,6 +14,7 @@ use crate::nfs4::fh::Fh;
 use crate::nfs4::wanted::{Wanted, creatable};
 use crate::nfs4::{guard, view};
 use crate::reply::ReplyWriter;
+use crate::tell;
 
 /// Permissions where the client names none: for the owner only.
 const FILE_MODE: u32 = 0o600;
@@ -33,6 +34,7 @@ pub fn create(c: &mut Compound, args: &CreateArgs<'_>, out: &mut ReplyWriter) ->
     guard::children(c, changed.attr.id);
     let node = make(changed.dir, name, &args.object, &wanted)?;
     let attrs_set = finish(&changed.dir.cred, &*node, &args.object, &wanted)?;
+    tell::made(changed.dir, name, node.kind());
     let object = c.cx.adopt_entry(changed.dir, name, node)?;
     let change = changed.info();
     let made = Target { object, cred: changed.dir.cred.clone(), rights: changed.dir.rights };

@@ -15,6 +15,7 @@ use crate::nfs4::failure::{Answer, Done, Stop, answer};
 use crate::nfs4::fh::{Fh, attr_of, named_root};
 use crate::nfs4::guard;
 use crate::reply::ReplyWriter;
+use crate::tell;
 
 pub fn lookup(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {
     let found = find(c, name)?;
@@ -117,6 +118,7 @@ pub fn remove(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {
     let dir = changed.dir;
     let backend = &dir.object.export.backend;
     backend.remove(&dir.cred, &*dir.object.node, &Path::here().join(name), Some(found.attr.id))?;
+    tell::removed(dir, name, found.attr.kind);
     found.forget(c, dir);
     answer(Ok(changed.info()), out)
 }
@@ -188,10 +190,11 @@ fn move_entry(c: &Compound, from: &Changed<'_>, old: Name<'_>, to: &Changed<'_>,
     }
     guard::children(c, from.attr.id);
     guard::children(c, to.attr.id);
-    let (old, new) = (Path::here().join(old), Path::here().join(new));
+    let (old_path, new_path) = (Path::here().join(old), Path::here().join(new));
     let (from_node, to_node) = (&from.dir.object.node, &to.dir.object.node);
     let backend = &from.dir.object.export.backend;
-    backend.rename(&from.dir.cred, (&**from_node, &old), (&**to_node, &new), Rename::Replace)?;
+    backend.rename(&from.dir.cred, (&**from_node, &old_path), (&**to_node, &new_path), Rename::Replace)?;
+    tell::moved((from.dir, old), (to.dir, new), source.attr.kind);
     if let Some(found) = replaced {
         found.forget(c, to.dir);
     }
@@ -217,5 +220,6 @@ pub fn link(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {
     let dir = changed.dir;
     let backend = &dir.object.export.backend;
     backend.link(&dir.cred, &*target.object.node, &*dir.object.node, &Path::here().join(name))?;
+    tell::made(dir, name, attr.kind);
     answer(Ok(changed.info()), out)
 }

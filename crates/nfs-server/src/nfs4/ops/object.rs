@@ -15,6 +15,7 @@ use crate::nfs4::guard;
 use crate::nfs4::view::{self, View};
 use crate::nfs4::wanted::Wanted;
 use crate::reply::ReplyWriter;
+use crate::tell;
 
 /// Does something with the view of the current object.
 fn with_view<R>(c: &Compound, work: impl FnOnce(&View<'_>) -> R) -> Done<R> {
@@ -101,6 +102,7 @@ fn set(c: &Compound, args: &SetattrArgs<'_>, attrs_set: &mut Bitmap) -> Done<()>
             wanted.set.mode = None;
         }
         wanted.apply_rest(&target.cred, &*target.object.node)?;
+        tell::changed(&target.object);
     }
     *attrs_set = wanted.mask;
     Ok(())
