@@ -23,7 +23,10 @@ pub trait Groups: Send + Sync {
 
 /// What was found out lately.
 #[derive(Default)]
-pub(crate) struct Known(Mutex<HashMap<u32, (Arc<[u32]>, u64)>>);
+pub(crate) struct Known(Mutex<HashMap<u32, Found>>);
+
+/// A user's groups, and until when they count.
+type Found = (Arc<[u32]>, u64);
 
 impl Known {
     /// The identity with the groups it has here. WouldBlock where they are not known and nothing may wait.
