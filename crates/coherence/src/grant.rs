@@ -82,6 +82,8 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) file: FileId,
     pub(crate) limits: &'a Limits,
+    /// How long the holder of a delegation has.
+    pub(crate) recall_deadline_ms: u64,
     pub(crate) tickets: &'a AtomicU64,
     pub(crate) out: &'a mut Out,
 }
@@ -372,7 +374,7 @@ fn start_break(key: &HolderKey, holder: &mut Holder, to: Caching, cx: &mut Conte
     let from = holder.state;
     let answered = grant_rules::acknowledges(key, from);
     let patience_ms = match key {
-        HolderKey::Client(_) => cx.limits.recall_deadline_ms,
+        HolderKey::Client(_) => cx.recall_deadline_ms,
         _ => cx.limits.break_deadline_ms,
     };
     let deadline = cx.now.after_ms(patience_ms);

@@ -29,18 +29,11 @@ pub struct Limits {
     pub waiters_per_file: usize,
     /// How long a holder has to acknowledge a break. Windows gives 35 seconds (MS-SMB2 3.3.2.1).
     pub break_deadline_ms: u64,
-    /// How long an NFS client has to return a delegation: its lease at least (RFC 8881 10.4.6).
-    pub recall_deadline_ms: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            locks_per_file: 1 << 16,
-            waiters_per_file: 1 << 14,
-            break_deadline_ms: 35_000,
-            recall_deadline_ms: 90_000,
-        }
+        Self { locks_per_file: 1 << 16, waiters_per_file: 1 << 14, break_deadline_ms: 35_000 }
     }
 }
 
@@ -70,7 +63,14 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     sink: Option<Arc<dyn EffectSink>>,
     /// Where the effects on delegations and on POSIX owners go, and who gives way: the server that hands delegations out.
-    delegations: OnceLock<(Arc<dyn EffectSink>, Arc<dyn GivesWay>)>,
+    delegations: OnceLock<Served>,
+}
+
+/// The server that hands delegations out.
+struct Served {
+    sink: Arc<dyn EffectSink>,
+    way: Arc<dyn GivesWay>,
+    recall_deadline_ms: u64,
 }
 
 /// A file in a shard's set, found by its id.
@@ -135,9 +135,10 @@ impl Table {
     }
 
     /// From now on effects on what an NFS client holds or waits for go to `sink` and not to the table's own, and `way` is asked
-    /// before anybody is refused for what it may give up. Only the first call counts.
-    pub fn serve_delegations(&self, sink: Arc<dyn EffectSink>, way: Arc<dyn GivesWay>) {
-        let _ = self.inner.delegations.set((sink, way));
+    /// before anybody is refused for what it may give up. Who is to return a delegation has `recall_deadline_ms`, a lease
+    /// at least (RFC 8881 10.4.6). Only the first call counts.
+    pub fn serve_delegations(&self, sink: Arc<dyn EffectSink>, way: Arc<dyn GivesWay>, recall_deadline_ms: u64) {
+        let _ = self.inner.delegations.set(Served { sink, way, recall_deadline_ms });
     }
 
     /// Opens a file, or asks the holders of caching grants that are in the way to give them up (MS-FSA 2.1.5.1.2,
@@ -347,7 +348,16 @@ impl Inner {
     pub(crate) fn act<R>(&self, now: Instant, file: &File, act: impl FnOnce(&mut State, &mut Context<'_>) -> R) -> R {
         let mut out = Out::default();
         let (result, idle) = file.update(|state| {
-            let mut cx = Context { now, file: file.id, limits: &self.limits, tickets: &self.tickets, out: &mut out };
+            let recall_deadline_ms =
+                self.delegations.get().map_or(self.limits.break_deadline_ms, |served| served.recall_deadline_ms);
+            let mut cx = Context {
+                now,
+                file: file.id,
+                limits: &self.limits,
+                recall_deadline_ms,
+                tickets: &self.tickets,
+                out: &mut out,
+            };
             act(state, &mut cx)
         });
         if idle {
@@ -407,7 +417,7 @@ impl Inner {
                 };
             }
         }
-        let delegations = self.delegations.get().map(|(sink, _)| sink);
+        let delegations = self.delegations.get().map(|served| &served.sink);
         for effect in out.posix {
             if let Some(sink) = delegations.or(self.sink.as_ref()) {
                 sink.effect(effect);
@@ -428,7 +438,7 @@ impl Inner {
 
     /// Whether somebody who gives way did.
     pub(crate) fn give_way(&self, file: FileId) -> bool {
-        self.delegations.get().is_some_and(|(_, way)| way.give_way(file))
+        self.delegations.get().is_some_and(|served| served.way.give_way(file))
     }
 
     fn overdue(&self, now: Instant) -> Option<(Instant, FileId, HolderKey)> {

@@ -44,6 +44,32 @@ fn set_mode(at: &std::path::Path, mode: u32) {
 }
 
 #[test]
+fn only_who_may_makes_a_device() {
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    let rdev = 1 << 32 | 3;
+    let make = |cred: &Cred, at: &str| fs.make_device(cred, &*fs.root(), &path(at), FileKind::CharDevice, rdev, 0o640);
+    if !fs.capabilities().contains(Capabilities::IDENTITY) {
+        assert!(make(&temp::me(), "null").is_err());
+        return;
+    }
+    set_mode(&dir.0, 0o777);
+    assert_eq!(make(&user(1234), "null"), Err(VfsError::NotPermitted));
+    match make(&user(0), "null") {
+        // A container may be forbidden it.
+        Err(error) => assert_eq!(error, VfsError::NotPermitted),
+        Ok(()) => {
+            let opened = open(&fs, &user(0), "null", Access::empty()).unwrap();
+            assert_eq!((opened.attr.kind, opened.attr.rdev), (FileKind::CharDevice, rdev));
+            assert_eq!(opened.attr.mode, 0o640);
+            assert_eq!(make(&user(0), "null"), Err(VfsError::Exists));
+        }
+    }
+    let fifo = fs.make_device(&user(0), &*fs.root(), &path("fifo"), FileKind::Fifo, 0, 0o640);
+    assert_eq!(fifo, Err(VfsError::NotSupported));
+}
+
+#[test]
 fn a_pipe_is_not_waited_for() {
     let dir = temp::Dir::new();
     let name = CString::new(dir.0.join("fifo").to_str().unwrap()).unwrap();

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::LogFormat;
 
 /// A network file server for Linux: your directories on Windows, macOS and Linux machines, over SMB 2 and 3,
-/// and NFS 3.
+/// and NFS 3 and 4.
 #[derive(Debug, Parser)]
 #[command(version, about, max_term_width = 100)]
 pub struct Cli {

@@ -29,7 +29,7 @@ pub fn nfs_text(host: IpAddr, port: u16, share: &str) -> String {
     let source = quoted_if(&format!("{host}:/{share}"), '\'');
     let ports = format!("port={port},mountport={port}");
     format!(
-        "  {:<10} sudo mount -t nfs -o vers=3,{ports},proto=tcp,mountproto=tcp,nolock {source} /mnt\n  {:<10} sudo mount -t nfs -o vers=3,tcp,{ports},nolocks,resvport {source} /Volumes/mnt\n",
+        "  {:<10} sudo mount -t nfs -o vers=4.2,port={port} {source} /mnt\n  {:<10} sudo mount -t nfs -o vers=3,tcp,{ports},nolocks,resvport {source} /Volumes/mnt\n",
         "NFS, Linux", "NFS, macOS"
     )
 }
@@ -165,10 +165,8 @@ mod tests {
     #[test]
     fn nfs_lines_name_the_ports() {
         let text = nfs_text("192.0.2.7".parse().unwrap(), 2050, "my docs");
-        assert!(
-            text.contains("vers=3,port=2050,mountport=2050,proto=tcp,mountproto=tcp,nolock '192.0.2.7:/my docs'"),
-            "{text}"
-        );
+        assert!(text.contains("vers=4.2,port=2050 '192.0.2.7:/my docs'"), "{text}");
+        assert!(text.contains("vers=3,tcp,port=2050,mountport=2050,nolocks,resvport '192.0.2.7:/my docs'"), "{text}");
         assert!(nfs_text("::1".parse().unwrap(), 2049, "d").contains("[::1]:/d"));
     }
 }

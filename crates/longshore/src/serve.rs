@@ -152,10 +152,10 @@ impl Running {
         let nfs_addresses: Vec<_> = self.nfs_addresses.iter().map(ToString::to_string).collect();
         let (names, addresses, nfs) = (names.join(", "), addresses.join(", "), nfs_addresses.join(", "));
         match (addresses.is_empty(), nfs.is_empty()) {
-            (true, _) => self.tell(&format!("serving {names} over NFS 3, ready on {nfs}")),
+            (true, _) => self.tell(&format!("serving {names} over NFS 3 and 4, ready on {nfs}")),
             (false, true) => self.tell(&format!("serving {names} over SMB 2/3, ready on {addresses}")),
             (false, false) => {
-                self.tell(&format!("serving {names} over NFS 3 on {nfs}"));
+                self.tell(&format!("serving {names} over NFS 3 and 4 on {nfs}"));
                 self.tell(&format!("serving {names} over SMB 2/3, ready on {addresses}"));
             }
         }

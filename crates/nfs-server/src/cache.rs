@@ -34,11 +34,6 @@ impl Cache {
         found.inspect(|object| object.used_at(now_ms))
     }
 
-    /// Whether a handle's object is kept.
-    pub fn knows(&self, handle: &[u8]) -> bool {
-        self.shard(handle).lock().contains_key(handle)
-    }
-
     /// Keeps an object; answers the one that is kept, which may be another's of the same handle.
     pub fn keep(&self, object: Object, now_ms: u64) -> Arc<Object> {
         let mut gone = Vec::new();

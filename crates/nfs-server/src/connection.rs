@@ -19,7 +19,7 @@ use crate::config::Caller;
 use crate::nfs4::state::line::Line;
 use crate::reply::ReplyWriter;
 use crate::server::Server;
-use crate::{PathCounters, Shard, dispatch};
+use crate::{PathCounters, Shard, dispatch, nfs4};
 
 /// The record mark.
 const MARK_BYTES: usize = 4;
@@ -239,7 +239,11 @@ impl Connection {
 /// Where the data of a WRITE begin in a fragment, as far as its first bytes tell.
 fn payload_at(prefix: &[u8]) -> usize {
     let mut r = Reader::new(prefix.get(MARK_BYTES..).unwrap_or_default());
-    let found = Call::decode(&mut r).is_ok() && WriteHead::decode_with_length(&mut r).is_ok();
+    let found = match Call::decode(&mut r) {
+        Ok(call) if call.version == 4 => nfs4::find_payload(&mut r),
+        Ok(_) => WriteHead::decode_with_length(&mut r).is_ok(),
+        Err(_) => false,
+    };
     if found { MARK_BYTES + r.position() } else { WRITE_PAYLOAD_AT }
 }
 

@@ -28,7 +28,7 @@ use crate::{PathCounters, mount, nfs3, nfs4, nfsacl, nlm, portmap};
 /// Room a reply begins with unless the call says how much it will need.
 pub(crate) const SMALL_REPLY_BYTES: usize = 512;
 /// Room for a listing, whatever the client would take; it grows where it must.
-const LISTING_REPLY_BYTES: usize = 64 << 10;
+pub(crate) const LISTING_REPLY_BYTES: usize = 64 << 10;
 
 /// Bytes of a call's arguments that are looked at to tell it from others.
 const PRINTED_BYTES: usize = 512;
@@ -231,6 +231,7 @@ fn reply_room(procedure: Procedure, job: &Job<'_>) -> usize {
             .map_or(SMALL_REPLY_BYTES, |args| (args.count_bytes as usize).min(LISTING_REPLY_BYTES) + HEAD_BYTES),
         Procedure::Nfs3(Nfs3Proc::ReaddirPlus) => ReaddirPlusArgs::decode(&mut args)
             .map_or(SMALL_REPLY_BYTES, |args| (args.max_count_bytes as usize).min(LISTING_REPLY_BYTES) + HEAD_BYTES),
+        Procedure::Nfs4(Nfs4Proc::Compound) => nfs4::reply_room(&mut args, config.max_read_bytes),
         _ => SMALL_REPLY_BYTES,
     }
 }

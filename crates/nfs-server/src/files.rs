@@ -114,10 +114,10 @@ pub(crate) struct Target {
 impl Cx {
     /// The object a handle names: BADHANDLE for a handle this server did not make, STALE for an object that is gone.
     pub fn target(&self, handle: &[u8]) -> Done<Target> {
-        let now_ms = self.server.env.clock.monotonic_ms();
-        if let Some(object) = self.server.cache.find(handle, now_ms) {
-            return self.admitted(object);
+        if let Some(kept) = self.kept(handle) {
+            return kept;
         }
+        let now_ms = self.server.env.clock.monotonic_ms();
         let (id, name) = self.server.key.open(handle).map_err(|_| NfsStat3::BADHANDLE)?;
         let export = self.server.export(&id).ok_or(NfsStat3::STALE)?;
         let cred = self.cred(&export)?;
@@ -129,13 +129,10 @@ impl Cx {
         self.admitted(self.server.cache.keep(object, now_ms))
     }
 
-    /// As whom the caller acts in an export.
-    pub fn cred(&self, export: &Exported) -> Done<Cred> {
-        let server = &self.server;
-        export.cred(&self.caller, |claimed| match &server.env.groups {
-            Some(groups) => server.groups.complete(claimed, groups, server.env.clock.monotonic_ms(), self.wait),
-            None => Ok(claimed),
-        })
+    /// The same for an object that is kept open.
+    pub fn kept(&self, handle: &[u8]) -> Option<Done<Target>> {
+        let object = self.server.cache.find(handle, self.server.env.clock.monotonic_ms())?;
+        Some(self.admitted(object))
     }
 
     /// The same for one that is to be changed.
@@ -149,6 +146,15 @@ impl Cx {
         let target = self.target(handle)?;
         target.must_be_directory()?;
         if target.rights.write { Ok(target) } else { Err(NfsStat3::ROFS.into()) }
+    }
+
+    /// As whom the caller acts in an export.
+    pub fn cred(&self, export: &Exported) -> Done<Cred> {
+        let server = &self.server;
+        export.cred(&self.caller, |claimed| match &server.env.groups {
+            Some(groups) => server.groups.complete(claimed, groups, server.env.clock.monotonic_ms(), self.wait),
+            None => Ok(claimed),
+        })
     }
 
     fn admitted(&self, object: Arc<Object>) -> Done<Target> {

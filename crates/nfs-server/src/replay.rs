@@ -16,6 +16,9 @@ const MOST_BYTES: usize = 4 << 10;
 /// How long a reply is kept: longer than a client waits before it sends a call again.
 const KEPT_MS: u64 = 120_000;
 
+/// JUKEBOX, and DELAY in NFSv4.
+const LATER: [u8; 4] = nfs_wire::NfsStat3::JUKEBOX.0.to_be_bytes();
+
 /// One call: whoever sends it again sends it from the same port, as the same user, with the same arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
@@ -85,9 +88,10 @@ pub struct Doing {
 }
 
 impl Doing {
-    /// Keeps its reply.
+    /// Keeps its reply, which begins with a status; what was put off was not done.
     pub fn done(mut self, reply: &[u8]) {
         if reply.len() <= MOST_BYTES
+            && !reply.starts_with(&LATER)
             && let Some(place) = self.replays.0.lock().calls.get_mut(&self.key)
         {
             *place = Some(reply.into());
@@ -132,6 +136,8 @@ mod tests {
         drop(doing(&replays, 2, 0));
         drop(doing(&replays, 2, 0));
         drop(doing(&replays, 1, KEPT_MS));
+        doing(&replays, 3, 0).done(&LATER);
+        drop(doing(&replays, 3, 0));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod locks;
 mod model;
 mod opens;
 mod threads;
+mod ways;
 
 use std::sync::Arc;
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use nfs_wire::NfsStat3;
-use nfs_wire::nfs3::{CreateArgs, CreateHow, CreateOk, DirOp, MkdirArgs, MknodArgs, MknodData, Sattr, SymlinkArgs};
+use nfs_wire::nfs3::{
+    CreateArgs, CreateHow, CreateOk, DirOp, MkdirArgs, MknodArgs, MknodData, Sattr, SpecData, SymlinkArgs,
+};
 use nfs_wire::xdr::{Bounded, Reader, Xdr};
 use vfs::{Access, Attr, Disposition, FileKind, Name, OpenHow, Path, SetAttr, SetTime, Timestamp, Wait, WantKind};
 
@@ -171,16 +173,22 @@ pub fn symlink(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<
 pub fn mknod(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     let args = MknodArgs::decode(args)?;
     make(cx, &args.at, out, |dir, name| {
-        let (kind, wanted) = match &args.data {
-            MknodData::Fifo(wanted) => (FileKind::Fifo, wanted),
-            MknodData::Socket(wanted) => (FileKind::Socket, wanted),
-            MknodData::Character(..) | MknodData::Block(..) => return Err(NfsStat3::NOTSUPP.into()),
+        let number = |device: &SpecData| Some(u64::from(device.major) << 32 | u64::from(device.minor));
+        let (kind, wanted, device) = match &args.data {
+            MknodData::Fifo(wanted) => (FileKind::Fifo, wanted, None),
+            MknodData::Socket(wanted) => (FileKind::Socket, wanted, None),
+            MknodData::Character(wanted, device) => (FileKind::CharDevice, wanted, number(device)),
+            MknodData::Block(wanted, device) => (FileKind::BlockDevice, wanted, number(device)),
             MknodData::Other(_) => return Err(NfsStat3::BADTYPE.into()),
         };
         let wanted = SetAttr { len_bytes: None, ..set_attr(wanted)? };
         let mode = wanted.mode.unwrap_or(FILE_MODE);
         let backend = &dir.object.export.backend;
-        backend.make_special(&dir.cred, &*dir.object.node, &Path::here().join(name), kind, mode)?;
+        let (node, path) = (&*dir.object.node, Path::here().join(name));
+        match device {
+            None => backend.make_special(&dir.cred, node, &path, kind, mode)?,
+            Some(rdev) => backend.make_device(&dir.cred, node, &path, kind, rdev, mode)?,
+        }
         made_by_name(cx, dir, name, &wanted)
     })
 }

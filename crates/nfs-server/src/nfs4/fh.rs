@@ -26,9 +26,9 @@ pub(crate) enum Fh {
 impl Fh {
     /// The object of a handle: BADHANDLE for a handle this server did not make, STALE for an object that is gone.
     pub fn of(cx: &Cx, handle: &[u8]) -> Done<Self> {
-        // Looking at the pseudo root costs a signature; most handles are of objects that are kept open.
-        if cx.server.cache.knows(handle) {
-            return Ok(Self::Real(cx.target(handle)?));
+        // Looking whether it is the pseudo root's costs a signature; most handles are of objects that are kept open.
+        if let Some(kept) = cx.kept(handle) {
+            return Ok(Self::Real(kept?));
         }
         match cx.server.key.open(handle) {
             Ok((id, _)) if id == pseudo_id(&cx.server) => Ok(Self::Pseudo),

@@ -14,13 +14,54 @@ mod table;
 mod view;
 mod wanted;
 
+use nfs_wire::nfs4::{self as wire, NextOp, Op, OpNum, WriteHead};
+use nfs_wire::xdr::{Reader, Xdr};
 use vfs::Wait;
 
-use crate::dispatch::Job;
+use crate::dispatch::{Job, LISTING_REPLY_BYTES};
 use crate::failure::Halt;
 use crate::reply::ReplyWriter;
 pub(crate) use acl::{ACCESS_KEY, DEFAULT_KEY, MAX_XATTR_BYTES};
 use compound::{Compound, Walk};
+
+/// Bytes of a reply besides what is read or listed.
+const HEAD_BYTES: usize = 512;
+
+/// Takes a reader at a COMPOUND's arguments to where the data of its first WRITE begin, if it has one.
+pub(crate) fn find_payload(r: &mut Reader<'_>) -> bool {
+    fn find(r: &mut Reader<'_>) -> Option<()> {
+        <&[u8]>::decode(r).ok()?;
+        let (_minor, count) = (r.u32().ok()?, r.u32().ok()?);
+        for _ in 0..count {
+            let number = OpNum::from_u32(r.u32().ok()?)?;
+            if number == OpNum::Write {
+                WriteHead::decode(r).ok()?;
+                r.u32().ok()?;
+                return Some(());
+            }
+            Op::decode_args(number, r).ok()?;
+        }
+        None
+    }
+    find(r).is_some()
+}
+
+/// Room for the reply to a COMPOUND: what its operations say they will need, within what any reply may have.
+pub(crate) fn reply_room(args: &mut Reader<'_>, max_read_bytes: u32) -> usize {
+    let Ok(mut ops) = wire::Compound::decode(args) else { return HEAD_BYTES };
+    let most = max_read_bytes as usize + HEAD_BYTES;
+    let mut room = HEAD_BYTES;
+    while let Some(NextOp::Op(op)) = ops.next_op()
+        && room < most
+    {
+        room += match op {
+            Op::Read(args) | Op::ReadPlus(args) => args.count_bytes as usize,
+            Op::Readdir(args) => (args.max_count_bytes as usize).min(LISTING_REPLY_BYTES),
+            _ => 0,
+        };
+    }
+    room.min(most)
+}
 
 /// Answers a COMPOUND: appends its results to `out`.
 pub(crate) async fn call(job: &Job<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {

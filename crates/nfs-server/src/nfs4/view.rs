@@ -89,9 +89,9 @@ pub fn writable_exclusive(supported: &Bitmap) -> Bitmap {
 /// An object to be shown.
 pub struct View<'a> {
     server: &'a Server,
-    minor: u32,
     attr: Attr,
     handle: &'a [u8],
+    supported: Bitmap,
     /// The rest is of an object of an export.
     real: Option<Real<'a>>,
 }
@@ -112,17 +112,19 @@ impl<'a> View<'a> {
         handle: &'a [u8],
         node: Option<&'a dyn Node>,
     ) -> Self {
-        Self { server, minor, attr, handle, real: Some(Real { export, node, stat: OnceCell::new() }) }
+        let supported = supported(minor, Some(export));
+        let real = Some(Real { export, node, stat: OnceCell::new() });
+        Self { server, attr, handle, supported, real }
     }
 
     /// The pseudo root.
     pub fn pseudo(server: &'a Server, minor: u32, handle: &'a [u8]) -> Self {
-        Self { server, minor, attr: pseudo_attr(server), handle, real: None }
+        Self { server, attr: pseudo_attr(server), handle, supported: supported(minor, None), real: None }
     }
 
     /// Which attributes there are.
     pub fn supported(&self) -> Bitmap {
-        supported(self.minor, self.real.as_ref().map(|real| &**real.export))
+        self.supported
     }
 
     fn stat(&self, get: impl FnOnce(&FsStat) -> u64, out: &mut (impl Put + ?Sized)) -> bool {
@@ -163,11 +165,10 @@ impl<'a> View<'a> {
 
 impl AttrSource for View<'_> {
     fn put_attr(&self, attr: A, out: &mut (impl Put + ?Sized)) -> bool {
-        if !self.supported().has(attr) {
+        if !self.supported.has(attr) {
             return false;
         }
-        let settings = self.server.settings.load();
-        let (a, config) = (&self.attr, &settings.config);
+        let a = &self.attr;
         match attr {
             A::SupportedAttrs => put(&self.supported(), out),
             A::Type => put(&file_type(a.kind), out),
@@ -190,8 +191,8 @@ impl AttrSource for View<'_> {
             A::Maxfilesize => put(&MAX_FILE_BYTES, out),
             A::Maxlink => put(&MAX_LINKS, out),
             A::Maxname => put(&self.max_name(), out),
-            A::Maxread => put(&u64::from(config.max_read_bytes), out),
-            A::Maxwrite => put(&u64::from(config.max_write_bytes), out),
+            A::Maxread => put(&u64::from(self.server.settings.load().config.max_read_bytes), out),
+            A::Maxwrite => put(&u64::from(self.server.settings.load().config.max_write_bytes), out),
             A::Mode => put(&a.mode, out),
             A::Numlinks => put(&a.nlink, out),
             A::Owner => put(&a.uid.to_string().as_bytes(), out),

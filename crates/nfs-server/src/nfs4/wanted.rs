@@ -49,9 +49,9 @@ impl Wanted {
         Ok(Self { set, acl, mask })
     }
 
-    /// The same for what SETATTR sets.
+    /// The same for what SETATTR sets; a umask is for what is made only (RFC 8275 4).
     pub fn settable(given: &Fattr<'_>, supported: &Bitmap) -> Done<Self> {
-        Self::of(given, supported, &writable(supported))
+        Self::of(given, supported, &writable(supported).without(A::ModeUmask as u32))
     }
 
     /// Whether nothing is to be set besides the length.

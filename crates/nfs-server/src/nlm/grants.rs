@@ -30,8 +30,8 @@ impl EffectSink for Waiters {
     fn effect(&self, effect: Effect) {
         let Some(nlm) = self.0.upgrade() else { return };
         match effect {
-            Effect::Granted(ticket) => nlm.granted(ticket),
-            Effect::Abandoned(ticket) => drop(nlm.inner.lock().stop_waiting(ticket)),
+            Effect::Granted(ticket) => nlm.came(ticket, true),
+            Effect::Abandoned(ticket) => nlm.came(ticket, false),
             _ => {}
         }
     }
@@ -41,21 +41,27 @@ impl Nlm {
     /// The table has put a request in its line; it may have left it already.
     pub(super) fn stand_in_line(&self, ticket: Ticket, wanted: Wanted) {
         let mut inner = self.inner.lock();
-        if inner.early.remove(&ticket) {
-            drop(inner);
-            return self.owe(wanted);
+        match inner.early.remove(&ticket) {
+            None => inner.wait(ticket, wanted),
+            Some(false) => {}
+            Some(true) => {
+                drop(inner);
+                self.owe(wanted);
+            }
         }
-        inner.wait(ticket, wanted);
     }
 
-    fn granted(&self, ticket: Ticket) {
+    /// A wait is over: the lock is granted, or never will be.
+    fn came(&self, ticket: Ticket, granted: bool) {
         let mut inner = self.inner.lock();
         let Some(wanted) = inner.stop_waiting(ticket) else {
-            inner.early.insert(ticket);
+            inner.early.insert(ticket, granted);
             return;
         };
         drop(inner);
-        self.owe(wanted);
+        if granted {
+            self.owe(wanted);
+        }
     }
 
     fn owe(&self, wanted: Wanted) {

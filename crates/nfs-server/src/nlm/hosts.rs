@@ -1,7 +1,7 @@
 //! What hosts hold through the lock manager: owners with the files they have locked in, shares, locks waited for. Plain
 //! tables without a rule about ranges; `locks` and `grants` keep them in step with the table of claims.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use coherence::{LockRange, OpenClaim, Owner, Ticket};
@@ -83,8 +83,8 @@ pub(super) struct Owed {
 pub(super) struct Inner {
     pub hosts: HashMap<IpAddr, Host>,
     pub waiting: HashMap<Ticket, Wanted>,
-    /// Granted before whoever asked knew that it waited.
-    pub early: HashSet<Ticket>,
+    /// What came of a wait before whoever asked knew that it waited: whether it was granted.
+    pub early: HashMap<Ticket, bool>,
     pub owed: Vec<Owed>,
     pub numbers: HashMap<Owner, (i32, Box<[u8]>)>,
     pub last_id: u64,
@@ -175,6 +175,11 @@ impl Inner {
     pub fn expects(&self, number: Owner, file: FileId) -> bool {
         self.waiting.values().any(|wanted| wanted.is_of(number, file))
             || self.owed.iter().any(|owed| owed.wanted.is_of(number, file))
+    }
+
+    /// Forgets hosts that have nothing.
+    pub fn forget_idle(&mut self) {
+        self.hosts.retain(|_, host| !host.holds_nothing());
     }
 
     /// The host's place, for a share or its state.

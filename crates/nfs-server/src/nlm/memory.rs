@@ -169,6 +169,7 @@ impl Nlm {
         }
         let held = |host: IpAddr| self.inner.lock().hosts.get(&host).is_some_and(|known| !known.holds_nothing());
         self.memory.tidy(held, now_ms);
+        self.inner.lock().forget_idle();
     }
 
     fn notify(&self, host: IpAddr) {

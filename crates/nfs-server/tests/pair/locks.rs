@@ -223,7 +223,9 @@ fn a_host_that_restarted_has_nothing_and_is_believed_once_per_restart() {
         let args = to_vec(&StateChange { mon_name: Bounded(b"client"), state });
         assert_eq!(client.call(program::NSM, 1, 6, &args), Answer::Results(Vec::new()));
     };
-    restarted(&mut world.connect_from("192.0.2.1:5000", 1000), 7);
+    let mut anybody = world.connect_from("192.0.2.1:5000", 1000);
+    assert_eq!(unlock(&mut anybody, lock(&file, 1, 0, 10)), NlmStat::Failed);
+    restarted(&mut anybody, 7);
     assert!(called_back(&world, "192.0.2.2").is_none(), "anybody on the host could say so");
     restarted(&mut one, 7);
     let (_, _, answer) = called_back(&world, "192.0.2.2").expect("the lock went on");

@@ -252,3 +252,48 @@ fn what_is_sent_again_is_answered_again_and_not_done_again() {
     client.repeat_xid();
     assert_eq!(client.make(&root, "file"), file);
 }
+
+#[test]
+fn a_compound_cut_or_changed_anywhere_is_still_answered() {
+    let mut client = World::new().connect();
+    let root = client.v4_root();
+    let file = client.make(&root, "file");
+    let request = Bitmap::of(&[nfs_wire::nfs4::Attr::Acl, nfs_wire::nfs4::Attr::Size]);
+    let head =
+        nfs_wire::nfs4::WriteHead { stateid: ANONYMOUS, offset_bytes: 3, stable: nfs_wire::nfs4::StableHow::FileSync };
+    let rename = nfs_wire::nfs4::RenameArgs { old_name: b"a", new_name: b"b" };
+    let list = nfs_wire::nfs4::ReaddirArgs {
+        cookie: 0,
+        cookie_verifier: [0; 8],
+        dir_count_bytes: 100,
+        max_count_bytes: 1000,
+        request,
+    };
+    let ops = [
+        Op::Putfh(Bounded(&file)),
+        Op::Getattr(request),
+        Op::Write(nfs_wire::nfs4::WriteArgs { head, data: b"data" }),
+        Op::Putfh(Bounded(&root)),
+        Op::Readdir(list),
+        Op::Savefh,
+        Op::Rename(rename),
+    ];
+    let mut args = Vec::new();
+    let mut call = CompoundCall::begin(b"tag", 0, &mut args);
+    ops.iter().for_each(|op| call.op(op, &mut args));
+    call.end(&mut args);
+    for cut in 0..args.len() {
+        let answer = client.call(program::NFS, 4, PROC_COMPOUND, &args[..cut]);
+        assert!(matches!(answer, Answer::Results(_) | Answer::Other(_)));
+    }
+    for at in 0..args.len() {
+        for value in [0, 0x7f, 0xff] {
+            let mut changed = args.clone();
+            changed[at] = value;
+            let Answer::Results(bytes) = client.call(program::NFS, 4, PROC_COMPOUND, &changed) else { continue };
+            let results = Results(bytes);
+            let (status, all) = (results.status(), results.all());
+            assert!(all.len() <= ops.len(), "{status}");
+        }
+    }
+}

@@ -1,7 +1,9 @@
 //! Files over NFSv4: attributes shown, compared and set, ACLs, READ, WRITE and COMMIT, what 4.2 does with ranges, extended
 //! attributes, and what others hold.
 
-use coherence::{AccessKinds, Instant, OpenRequest, Outcome, ShareKinds};
+use std::sync::atomic::Ordering::Relaxed;
+
+use coherence::{AccessKinds, Caching, GrantRequest, Identity, Instant, OpenRequest, Outcome, ShareKinds};
 use nfs_wire::nfs4::attr::{Ace, AceFlags, AceMask, AceType};
 use nfs_wire::nfs4::{
     Access, AllocateArgs, Attr, Attrs, Bitmap, CloneArgs, CommitArgs, CopyArgs, Fattr, ListxattrsArgs, NfsStat4, Op,
@@ -9,7 +11,8 @@ use nfs_wire::nfs4::{
     StableHow, Stateid, Time, WriteArgs, WriteHead,
 };
 use nfs_wire::xdr::{Bounded, List};
-use vfs::{Backend, Cred, OpenHow, Path, Wait, WantKind};
+use vfs::memfs;
+use vfs::{Backend, Cred, OpenHow, Path, VfsError, Wait, WantKind};
 
 use super::v4::{ANONYMOUS, NO_ATTRS, ROOMY, Session};
 use super::world::{Client, World};
@@ -211,6 +214,48 @@ fn the_verifier_is_another_one_after_a_restart() {
 }
 
 #[test]
+fn stable_writes_are_synced_and_a_failure_is_told() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.v4_root();
+    let file = client.make(&root, "file");
+    let commit = Op::Commit(CommitArgs { offset_bytes: 0, count_bytes: 0 });
+    let verifier = |client: &mut Client| match client.v4(&[Op::Putfh(Bounded(&file)), commit]).last() {
+        OpResult::Commit(result) => result,
+        other => panic!("{other:?}"),
+    };
+    let before = verifier(&mut client).unwrap();
+    world.fs.fail_next(memfs::Op::Sync, VfsError::Io(5));
+    assert_eq!(verifier(&mut client), Err(NfsStat4::IO));
+    // What was acknowledged may be lost: it must be sent again.
+    assert_ne!(verifier(&mut client).unwrap(), before);
+    world.fs.fail_next(memfs::Op::Sync, VfsError::NoSpace);
+    let head = WriteHead { stateid: ANONYMOUS, offset_bytes: 0, stable: StableHow::FileSync };
+    assert_eq!(client.v4_on(&file, Op::Write(WriteArgs { head, data: b"a" })), NfsStat4::NOSPC);
+}
+
+#[test]
+fn what_must_wait_goes_on_elsewhere_and_nothing_is_done_again() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.v4_root();
+    let file = client.make(&root, "file");
+    assert_eq!(client.write4(&file, 0, b"text"), NfsStat4::OK);
+    let mut session = client.session(1);
+    let read = Op::Read(ReadArgs { stateid: ANONYMOUS, offset_bytes: 0, count_bytes: 9 });
+    for _ in 0..3 {
+        let waited = world.counters.read_waited.load(Relaxed);
+        world.fs.block_next(1);
+        // A SEQUENCE that was done twice would be out of order.
+        let results = client.within(&mut session, 1, &[Op::Putfh(Bounded(&file)), read, Op::Getfh]);
+        assert_eq!(results.handle(), file);
+        let OpResult::Read(Ok(ok)) = results.all()[2] else { panic!("{:?}", results.status()) };
+        assert_eq!((ok.data, ok.eof), (&b"text"[..], true));
+        assert_eq!(world.counters.read_waited.load(Relaxed), waited + 1);
+    }
+}
+
+#[test]
 fn reads_do_not_make_a_reply_of_any_size() {
     let mut client = World::new().connect();
     let root = client.v4_root();
@@ -256,12 +301,8 @@ fn access_says_what_the_caller_may() {
     assert_eq!(ok.access, Access::XATTR_READ | Access::XATTR_WRITE);
 }
 
-#[test]
-fn an_open_of_another_protocol_that_denies_writing_is_in_the_way() {
-    let world = World::new();
-    let mut client = world.connect();
-    let root = client.v4_root();
-    let file = client.make(&root, "file");
+/// The number of a file of the share's root.
+fn id_of(world: &World, name: &str) -> vfs::FileId {
     let how = OpenHow {
         access: vfs::Access::empty(),
         disposition: vfs::Disposition::Open,
@@ -270,9 +311,17 @@ fn an_open_of_another_protocol_that_denies_writing_is_in_the_way() {
         mode: 0,
     };
     let cred = Cred { uid: 0, gid: 0, groups: [].into() };
-    let path = Path::new(b"file").unwrap();
-    let opened = world.fs.open(&cred, &*world.fs.root(), &path, &how, Wait::Allowed).unwrap();
-    let request = OpenRequest::new(opened.attr.id, AccessKinds::READ, ShareKinds::READ);
+    let path = Path::new(name.as_bytes()).unwrap();
+    world.fs.open(&cred, &*world.fs.root(), &path, &how, Wait::Allowed).unwrap().attr.id
+}
+
+#[test]
+fn an_open_of_another_protocol_that_denies_writing_is_in_the_way() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.v4_root();
+    let file = client.make(&root, "file");
+    let request = OpenRequest::new(id_of(&world, "file"), AccessKinds::READ, ShareKinds::READ);
     let Ok(Outcome::Done(open)) = world.table.open(Instant(0), &request) else { panic!() };
     assert_eq!(client.write4(&file, 0, b"a"), NfsStat4::LOCKED);
     assert_eq!(client.set4(&file, &Attrs { size: Some(1), ..Attrs::default() }), NfsStat4::LOCKED);
@@ -282,6 +331,29 @@ fn an_open_of_another_protocol_that_denies_writing_is_in_the_way() {
     drop(open);
     assert_eq!(client.write4(&file, 0, b"a"), NfsStat4::OK);
     assert_eq!(client.v4_on(&root, Op::Remove(b"file")), NfsStat4::OK);
+}
+
+#[test]
+fn what_another_protocol_caches_is_given_up_first() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.v4_root();
+    let file = client.make(&root, "file");
+    let lease = |want| OpenRequest {
+        identity: Identity::Lease { client: [1; 16], key: [2; 16] },
+        grant: GrantRequest { want, epoch: 0 },
+        ..OpenRequest::new(id_of(&world, "file"), AccessKinds::all(), ShareKinds::all())
+    };
+    let Ok(Outcome::Done(open)) = world.table.open(Instant(0), &lease(Caching::READ | Caching::WRITE)) else {
+        panic!()
+    };
+    assert_eq!(open.caching, Caching::READ | Caching::WRITE);
+    assert_eq!(client.read4(&file, 0, 1), Err(NfsStat4::DELAY));
+    assert_eq!(client.write4(&file, 0, b"a"), NfsStat4::DELAY);
+    assert_eq!(client.set4(&file, &Attrs { size: Some(1), ..Attrs::default() }), NfsStat4::DELAY);
+    drop(open);
+    assert_eq!(client.write4(&file, 0, b"a"), NfsStat4::OK);
+    assert_eq!(client.read4(&file, 0, 1), Ok((b"a".to_vec(), true)));
 }
 
 #[test]
@@ -398,6 +470,9 @@ fn extended_attributes_are_kept_and_the_servers_own_are_not_shown() {
     assert_eq!((first, eof), (vec![b"a".to_vec()], false));
     assert_eq!(names(&on(list(cookie, 4096))), (vec![b"b".to_vec()], 2, true));
     assert_eq!(on(list(9, 4096)).status(), NfsStat4::BAD_COOKIE);
+    // A name that looks like one with its namespace is a name like others.
+    assert_eq!(on(set(SetxattrOption::Create, b"user.c", b"3")).status(), NfsStat4::OK);
+    assert_eq!(names(&on(list(2, 4096))).0, [b"user.c".to_vec()]);
     assert_eq!(on(Op::Removexattr(b"a")).status(), NfsStat4::OK);
     assert_eq!(on(Op::Removexattr(b"a")).status(), NfsStat4::NOXATTR);
 }

@@ -207,6 +207,18 @@ fn share_modes_hold_between_clients_and_between_protocols() {
 }
 
 #[test]
+fn a_writer_may_read_what_it_must_not_lose_unless_somebody_denies_that() {
+    let world = World::new();
+    let (mut one, mut two) = (Plain::new(&world, b"one"), Plain::new(&world, b"two"));
+    let (writer, file) = one.open("file", ShareAccess::WRITE, NONE).unwrap();
+    assert_eq!(one.read(writer, &file), NfsStat4::OK);
+    let (deny, _) = two.open("file", ShareAccess::WRITE, ShareDeny::READ).unwrap();
+    assert_eq!(one.read(writer, &file), NfsStat4::LOCKED);
+    two.close(deny, &file);
+    assert_eq!(one.read(writer, &file), NfsStat4::OK);
+}
+
+#[test]
 fn an_open_is_reduced_and_others_see_it() {
     let world = World::new();
     let (mut one, mut two) = (Plain::new(&world, b"one"), Plain::new(&world, b"two"));
@@ -311,6 +323,21 @@ fn a_lease_of_another_protocol_is_broken_before_an_open() {
     let holder = HolderKey::Lease { client: [1; 16], key: [2; 16] };
     world.table.acknowledge(Instant(0), id, &holder, Caching::READ).unwrap();
     assert!(one.open("file", READ, NONE).is_ok());
+}
+
+#[test]
+fn a_file_another_protocol_wants_gone_goes_with_its_last_open() {
+    let world = World::new();
+    let (mut one, mut two) = (Plain::new(&world, b"one"), Plain::new(&world, b"two"));
+    let (open, file) = one.open("file", READ, NONE).unwrap();
+    let claim = foreign(&world, "file", AccessKinds::DELETE, ShareKinds::all()).unwrap();
+    claim.set_delete_pending(true, None);
+    drop(claim);
+    assert_eq!(one.read(open, &file), NfsStat4::OK, "it is still open");
+    assert_eq!(two.open("file", READ, NONE).err(), Some(NfsStat4::FILE_OPEN));
+    assert_eq!(one.close(open, &file).status(), NfsStat4::OK);
+    let root = one.root.clone();
+    assert_eq!(one.client.v4_on(&root, Op::Lookup(b"file")), NfsStat4::NOENT);
 }
 
 #[test]

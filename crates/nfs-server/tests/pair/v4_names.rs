@@ -159,6 +159,18 @@ fn create_makes_with_attributes_and_says_which() {
     let OpResult::Create(Ok(made)) = results.all()[1] else { panic!("{:?}", results.status()) };
     assert_eq!(made.attrs_set, Bitmap::of(&[Attr::Mode]));
     assert_eq!((results.attrs().mode, results.attrs().file_type), (Some(0o711), Some(FileType::Directory)));
+    // 4.2 sends the mode and the umask apart, and only for what is made.
+    let mut session = client.session(2);
+    let umask = nfs_wire::nfs4::attr::ModeUmask { mode: 0o777, umask: 0o027 };
+    let wanted = Attrs { mode_umask: Some(umask), ..Attrs::default() };
+    let values = wanted.to_values();
+    let attributes = nfs_wire::nfs4::Fattr { mask: wanted.mask(), values: &values };
+    let args = CreateArgs { object: CreateType::Directory, name: b"masked", attributes };
+    let results = client.within(&mut session, 2, &[Op::Putfh(Bounded(&root)), Op::Create(args), ask]);
+    assert_eq!(results.attrs().mode, Some(0o750));
+    let set = nfs_wire::nfs4::SetattrArgs { stateid: super::v4::ANONYMOUS, attributes };
+    let results = client.within(&mut session, 2, &[Op::Putfh(Bounded(&root)), Op::Setattr(set)]);
+    assert_eq!(results.status(), NfsStat4::INVAL);
     for (object, name, status) in [
         (CreateType::Fifo, "fifo", NfsStat4::OK),
         (CreateType::Socket, "socket", NfsStat4::OK),

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use coherence::{AccessKinds, Instant, OpenRequest, Outcome, ShareKinds};
 use nfs_wire::nfs4::{
-    CbCompound, CbOp, CbOpNum, CbSequenceOk, CloseArgs, CompoundReply, CreateArgs, CreateSessionArgs,
-    CreateSessionFlags, CreateType, DelegationType, ExchangeIdArgs, ExchangeIdFlags, NfsStat4, Op, OpResult, OpenArgs,
-    OpenClaim, OpenDelegation, OpenHow, ReadArgs, SequenceArgs, SequenceStatus, ShareAccess, ShareDeny, StateOwner,
-    StateProtectArgs, Stateid,
+    Attr, Attrs, Bitmap, CbCompound, CbOp, CbOpNum, CbSequenceOk, CloseArgs, CompoundReply, CreateArgs,
+    CreateSessionArgs, CreateSessionFlags, CreateType, DelegationType, ExchangeIdArgs, ExchangeIdFlags, Fattr,
+    LockArgs, LockType, Locker, NfsStat4, Op, OpResult, OpenArgs, OpenClaim, OpenDelegation, OpenHow, OpenToLockOwner,
+    ReadArgs, SequenceArgs, SequenceStatus, ShareAccess, ShareDeny, StateOwner, StateProtectArgs, Stateid,
 };
 use nfs_wire::rpc::{Call, put_success};
 use nfs_wire::xdr::{Bounded, List, Reader, Xdr};
@@ -126,6 +126,11 @@ impl Modern {
 
     /// The stateids of the callbacks that have come to be returned; each is answered.
     fn recalls(&mut self) -> Vec<Stateid> {
+        self.callbacks(&Attrs::default())
+    }
+
+    /// The same; who asks for attributes is told these.
+    fn callbacks(&mut self, attrs: &Attrs<'_>) -> Vec<Stateid> {
         let mut recalled = Vec::new();
         self.client.connection.poll(&mut Context::from_waker(Waker::noop()));
         while let Some(record) = self.client.reply() {
@@ -136,8 +141,7 @@ impl Modern {
             assert_eq!(compound.minor_version, 1);
             let Some(Ok(CbOp::Sequence(sequence))) = compound.next_op() else { panic!("CB_SEQUENCE comes first") };
             assert_eq!(sequence.session_id, self.session);
-            let Some(Ok(CbOp::Recall(recall))) = compound.next_op() else { panic!("a recall") };
-            recalled.push(recall.stateid);
+            let op = compound.next_op().unwrap().unwrap();
             let mut answer = Vec::new();
             put_success(call.xid, &mut answer);
             let mut reply = CompoundReply::begin(b"", &mut answer);
@@ -150,8 +154,19 @@ impl Modern {
                 target_highest_slot_id: 0,
             };
             Ok::<_, NfsStat4>(ok).put(&mut answer);
-            reply.begin_result(CbOpNum::Recall as u32, &mut answer);
-            NfsStat4::OK.put(&mut answer);
+            match op {
+                CbOp::Recall(recall) => {
+                    recalled.push(recall.stateid);
+                    reply.begin_result(CbOpNum::Recall as u32, &mut answer);
+                    NfsStat4::OK.put(&mut answer);
+                }
+                CbOp::Getattr(_) => {
+                    let values = attrs.to_values();
+                    reply.begin_result(CbOpNum::Getattr as u32, &mut answer);
+                    Ok::<_, NfsStat4>(Fattr { mask: attrs.mask(), values: &values }).put(&mut answer);
+                }
+                other => panic!("{other:?}"),
+            }
             reply.end(NfsStat4::OK, &mut answer);
             assert!(self.client.send_fragment(&answer, true));
         }
@@ -231,6 +246,58 @@ fn a_session_ends_and_a_client_leaves_when_it_holds_nothing() {
 }
 
 #[test]
+fn clients_that_come_and_do_nothing_make_room_in_the_end() {
+    let world = World::new();
+    let mut client = world.connect();
+    let mut newcomer = |number: u32| {
+        let name = number.to_be_bytes();
+        let args = ExchangeIdArgs { owner_id: Bounded(&name), ..who(b"", 1) };
+        client.compound(1, &[Op::ExchangeId(args)]).status()
+    };
+    let taken = (0..20_000).take_while(|&number| newcomer(number) == NfsStat4::OK).count();
+    assert_eq!(taken, 1 << 14);
+    assert_eq!(newcomer(20_001), NfsStat4::DELAY);
+    world.clock.advance(Duration::from_secs(91));
+    assert_eq!(newcomer(20_002), NfsStat4::OK);
+}
+
+#[test]
+fn lock_owners_that_hold_nothing_are_forgotten() {
+    let world = World::new();
+    let mut modern = Modern::new(&world, b"one");
+    let root = modern.root.clone();
+    let (close, owner) = (CloseArgs { seqid: 0, stateid: Stateid::CURRENT }, Bounded(&b"o"[..]));
+    for number in 0..17_000u32 {
+        let name = number.to_be_bytes();
+        let open = OpenArgs {
+            seqid: 0,
+            access: ShareAccess::BOTH,
+            deny: NONE,
+            owner: StateOwner { client_id: 0, owner },
+            how: OpenHow::Unchecked(NO_ATTRS),
+            claim: OpenClaim::Null(b"file"),
+        };
+        let new = OpenToLockOwner {
+            open_seqid: 0,
+            open_stateid: Stateid::CURRENT,
+            lock_seqid: 0,
+            owner: StateOwner { client_id: 0, owner: Bounded(&name) },
+        };
+        let lock = LockArgs {
+            lock_type: LockType::Write,
+            reclaim: false,
+            offset_bytes: 0,
+            len_bytes: 1,
+            locker: Locker::New(new),
+        };
+        // The lock's stateid is the current one then; the open's is saved.
+        let ops =
+            [Op::Putfh(Bounded(&root)), Op::Open(open), Op::Savefh, Op::Lock(lock), Op::Restorefh, Op::Close(close)];
+        assert_eq!(modern.within(&ops).status(), NfsStat4::OK, "owner {number}");
+    }
+}
+
+#[test]
 fn the_current_stateid_is_what_the_compound_made() {
     let world = World::new();
     let mut modern = Modern::new(&world, b"one");
@@ -290,6 +357,34 @@ fn a_write_delegation_is_one_clients_own() {
     assert!(opened(&one.open_by(claim, &file, ShareAccess::BOTH, NONE)).is_ok(), "while it gives it back");
     assert_eq!(one.within(&[Op::Putfh(Bounded(&file)), Op::Delegreturn(stateid)]).status(), NfsStat4::OK);
     assert!(opened(&two.open("file", ShareAccess::READ, NONE)).is_ok());
+}
+
+#[test]
+fn the_holder_of_a_write_delegation_is_asked_for_its_files_size() {
+    let world = World::new();
+    let (mut one, mut two) = (Modern::new(&world, b"one"), Modern::new(&world, b"two"));
+    let results = one.open("file", ShareAccess::BOTH, NONE);
+    let file = results.handle();
+    let request = Op::Getattr(Bitmap::of(&[Attr::Change, Attr::Size]));
+    let own = one.within(&[Op::Putfh(Bounded(&file)), request]);
+    let then = own.attrs();
+    assert_eq!(then.size, Some(0));
+    let ask = |two: &mut Modern| two.within(&[Op::Putfh(Bounded(&file)), request]);
+    for (told, size, changed) in [
+        (Attrs { change: then.change, size: Some(0), ..Attrs::default() }, 0, false),
+        (Attrs { change: Some(7), size: Some(1234), ..Attrs::default() }, 1234, true),
+    ] {
+        // The holder lives on this thread and cannot answer while the server waits.
+        assert_eq!(ask(&mut two).status(), NfsStat4::DELAY);
+        assert_eq!(ask(&mut two).status(), NfsStat4::DELAY, "one question at a time");
+        assert!(one.callbacks(&told).is_empty());
+        let results = ask(&mut two);
+        assert_eq!(results.attrs().size, Some(size));
+        assert_eq!(results.attrs().change != then.change, changed);
+    }
+    assert_eq!(ask(&mut two).status(), NfsStat4::DELAY, "an answer is good for one");
+    assert!(one.callbacks(&Attrs::default()).is_empty());
+    assert_eq!(ask(&mut two).attrs().size, Some(0), "an answer that is none");
 }
 
 #[test]

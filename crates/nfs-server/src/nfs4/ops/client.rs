@@ -6,7 +6,7 @@ use nfs_wire::nfs4::{ClientId, NetAddr, NfsStat4, SetclientidArgs, SetclientidEr
 use nfs_wire::xdr::Xdr;
 
 use crate::nfs4::compound::Compound;
-use crate::nfs4::failure::{Answer, answer};
+use crate::nfs4::failure::{Answer, Done, answer};
 use crate::nfs4::state::callback::Plain;
 use crate::nfs4::state::client::{Client, Family, Who};
 use crate::nfs4::state::end::End;
@@ -14,6 +14,7 @@ use crate::reply::ReplyWriter;
 
 pub fn setclientid(c: &mut Compound, args: &SetclientidArgs<'_>, out: &mut ReplyWriter) -> Answer {
     let state = &c.cx.server.state;
+    make_room(c)?;
     let who = Who { family: Family::Plain, name: &args.id, verifier: args.verifier, principal: c.principal() };
     let confirm = state.chance();
     let set = state.registry.lock().set_client_id(&who, confirm, state.now_ms(), state.lease_ms);
@@ -31,6 +32,15 @@ pub fn setclientid(c: &mut Compound, args: &SetclientidArgs<'_>, out: &mut Reply
         }
         Err((status, _)) => Err(status.into()),
     }
+}
+
+/// Silent clients go before a newcomer is refused.
+pub(super) fn make_room(c: &Compound) -> Done<()> {
+    if c.cx.server.state.is_crowded() {
+        c.must_wait()?;
+        c.cx.server.state.make_room();
+    }
+    Ok(())
 }
 
 /// Where the client is called: only where it calls from, so that nobody has this server knock at others' doors.

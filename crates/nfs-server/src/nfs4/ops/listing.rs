@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nfs_wire::nfs4::{Attr as A, AttrSource, Bitmap, DirWriter, NfsStat4, ReaddirArgs};
 use nfs_wire::xdr::{Put, Xdr};
-use vfs::{Access, Name, Node};
+use vfs::{Access, Name, Node, Path};
 
 use super::object::is_readable;
 use crate::files::Target;
@@ -23,6 +23,9 @@ const MOST_BYTES: usize = 256 << 10;
 const EMPTY_BYTES: usize = 16;
 /// Cookies do not become bad as long as their directory is there, so that there is only one verifier.
 const VERIFIER: [u8; 8] = [0; 8];
+/// What a directory says of an entry itself. The number is the one of the directory that something is mounted on, not
+/// of what is mounted there.
+const OF_ENTRIES: &[A] = &[A::RdattrError, A::Fileid, A::MountedOnFileid];
 /// Cookies up to here have a meaning of their own (RFC 8881 18.23.3).
 const LAST_RESERVED: u64 = 2;
 
@@ -95,7 +98,7 @@ impl Listing<'_> {
     fn entries(&mut self, dir: &Target, out: &mut ReplyWriter) -> Done<bool> {
         let attr = attr_of(&self.c.cx, dir)?;
         let node = dir.open(&self.c.cx, Access::READ, &attr)?;
-        let names_only = self.args.request.minus(&Bitmap::of(&[A::RdattrError, A::Fileid])).is_empty();
+        let names_only = self.args.request.minus(&Bitmap::of(OF_ENTRIES)).is_empty();
         let from = self.args.cookie;
         let mut list = |entry: vfs::DirEntry<'_>| {
             let (name, cookie) = (entry.name.as_bytes(), entry.next_cookie);
@@ -116,8 +119,13 @@ impl Listing<'_> {
     /// An entry with its attributes; false when it does not fit.
     fn entry(&mut self, dir: &Target, name: Name<'_>, cookie: u64, out: &mut ReplyWriter) -> Done<bool> {
         let export = &dir.object.export;
-        let (attr, handle) = export.backend.entry_handle(&dir.cred, &*dir.object.node, name)?;
-        let handle = self.c.cx.server.key.seal(&export.id, &handle).ok_or(NfsStat4::SERVERFAULT)?;
+        let (attr, handle) = if self.args.request.has(A::Filehandle) {
+            let (attr, handle) = export.backend.entry_handle(&dir.cred, &*dir.object.node, name)?;
+            (attr, self.c.cx.server.key.seal(&export.id, &handle).ok_or(NfsStat4::SERVERFAULT)?)
+        } else {
+            let path = Path::here().join(name);
+            (export.backend.attr_at(&dir.cred, &*dir.object.node, &path, self.c.cx.wait)?, Vec::new())
+        };
         let node = self.node_for_acl(dir, name)?;
         let view = View::of(&self.c.cx.server, self.c.minor, export, attr, &handle, node.as_deref());
         Ok(self.writer.entry(cookie, name.as_bytes(), &self.args.request, &view, out))
@@ -127,7 +135,7 @@ impl Listing<'_> {
         if !self.args.request.has(A::Acl) {
             return Ok(None);
         }
-        let path = vfs::Path::here().join(name);
+        let path = Path::here().join(name);
         let opened = dir.object.export.backend.open(&dir.cred, &*dir.object.node, &path, &LOOK, self.c.cx.wait)?;
         Ok(Some(opened.node))
     }
@@ -137,7 +145,7 @@ impl Listing<'_> {
     fn without(&mut self, name: &[u8], cookie: u64, fileid: u64, stop: Stop, out: &mut ReplyWriter) -> bool {
         match stop {
             Stop::Status(status) if self.args.request.has(A::RdattrError) => {
-                let request = self.args.request.and(&Bitmap::of(&[A::RdattrError, A::Fileid, A::MountedOnFileid]));
+                let request = self.args.request.and(&Bitmap::of(OF_ENTRIES));
                 self.writer.entry(cookie, name, &request, &Bare { status, fileid }, out)
             }
             stop => {

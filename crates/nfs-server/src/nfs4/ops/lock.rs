@@ -2,6 +2,7 @@
 //! the table of claims, where SMB's are too.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use coherence::{
     Change, LockConflict, LockError as Refused, LockOutcome, LockOwner as Holder, LockRange, Outcome, Owner,
@@ -114,11 +115,15 @@ fn before_others(c: &Compound, reclaims: bool) -> Done<()> {
 
 /// What the owner has locked in the file, as far as it has a stateid for it.
 fn locks_for(state: &State, owner: &Arc<LockOwner>, open: &Arc<Open>) -> Done<Arc<LockState>> {
-    let mut owned = owner.locks.lock();
-    if let Some(known) = owned.get(&open.file).filter(|known| known.open.strong_count() > 0) {
-        return Ok(Arc::clone(known));
-    }
     owner.client.holdings.lock().admit_state(out_of_resources(&owner.client))?;
+    let mut owned = owner.locks.lock();
+    let known = owned.get(&open.file).filter(|known| known.open.strong_count() > 0).cloned();
+    if known.is_some() || owner.gone.load(Relaxed) {
+        drop(owned);
+        owner.client.holdings.lock().forget_state();
+        // An owner that was forgotten a moment ago is there again when it is named again.
+        return known.ok_or(NfsStat4::DELAY.into());
+    }
     let locks = Arc::new(LockState::new(owner.client.next_key(), owner, open));
     owned.insert(open.file, Arc::clone(&locks));
     open.locks.lock().push(Arc::clone(&locks));
@@ -164,6 +169,11 @@ fn try_take(c: &Compound, locks: &LockState, open: &Open, range: LockRange) -> D
         return Err(NfsStat4::DELAY.into());
     }
     match server.table.lock_posix(open.file, locks.owner.number, range, false) {
+        Ok(LockOutcome::Held) if open.is_closed() => {
+            // Whoever closed it has unlocked already.
+            server.table.release_posix(open.file, locks.owner.number);
+            Err(NfsStat4::BAD_STATEID.into())
+        }
         Ok(LockOutcome::Held) => Ok(Ok(())),
         // Nobody asked to wait.
         Ok(LockOutcome::Wait(_)) => Err(NfsStat4::DELAY.into()),

@@ -17,14 +17,20 @@ use crate::nfs4::wanted::Wanted;
 use crate::reply::ReplyWriter;
 use crate::tell;
 
+/// What the holder of a write delegation may know better.
+const OF_THE_DATA: &[A] = &[A::Change, A::Size, A::SpaceUsed, A::TimeModify, A::TimeMetadata];
+
 /// Does something with the view of the current object.
-fn with_view<R>(c: &Compound, work: impl FnOnce(&View<'_>) -> R) -> Done<R> {
+fn with_view<R>(c: &Compound, asked: &Bitmap, work: impl FnOnce(&View<'_>) -> R) -> Done<R> {
     let fh = c.current()?;
     let handle = fh.handle(&c.cx.server)?;
     match fh {
         Fh::Pseudo => Ok(work(&View::pseudo(&c.cx.server, c.minor, &handle))),
         Fh::Real(target) => {
-            let attr = guard::attr(c, target)?;
+            let mut attr = guard::attr(c, target)?;
+            if !asked.and(&Bitmap::of(OF_THE_DATA)).is_empty() {
+                attr = c.cx.server.state.as_the_holder_sees_it(c, attr)?;
+            }
             let object = &target.object;
             let view = View::of(&c.cx.server, c.minor, &object.export, attr, &handle, Some(&*object.node));
             Ok(work(&view))
@@ -35,7 +41,7 @@ fn with_view<R>(c: &Compound, work: impl FnOnce(&View<'_>) -> R) -> Done<R> {
 pub fn getattr(c: &mut Compound, request: &Bitmap, out: &mut ReplyWriter) -> Answer {
     c.current()?;
     is_readable(request)?;
-    with_view(c, |view| {
+    with_view(c, request, |view| {
         NfsStat4::OK.put(out);
         put_fattr(request, view, out);
     })?;
@@ -49,7 +55,7 @@ pub fn is_readable(request: &Bitmap) -> Done<()> {
 
 /// VERIFY, and with `same` false NVERIFY: the values are compared as they travel.
 pub fn verify(c: &mut Compound, given: &Fattr<'_>, same: bool, out: &mut ReplyWriter) -> Answer {
-    let own = with_view(c, |view| -> Done<Vec<u8>> {
+    let own = with_view(c, &given.mask, |view| -> Done<Vec<u8>> {
         let readable = view.supported();
         if given.mask.is_beyond() || !given.mask.minus(&readable).is_empty() {
             return Err(NfsStat4::ATTRNOTSUPP.into());

@@ -73,6 +73,7 @@ fn do_open(
     // What must not be lost is in the store before the client has anything; and a file that was made is not made again.
     if state.grace.must_keep(client) {
         c.must_wait()?;
+        state.grace.keep(client);
     }
     let found = find(c, args, mode)?;
     if found.cut {
@@ -128,6 +129,7 @@ pub(super) fn in_time(c: &Compound, state: &State, client: &Client, reclaims: bo
         let may = grace && client.may_reclaim.load(Relaxed) && !(c.minor > 0 && complete);
         if may {
             client.reclaiming.store(true, Relaxed);
+            state.grace.reclaims(state.now_ms());
         }
         return if may { Ok(()) } else { Err(NfsStat4::NO_GRACE.into()) };
     }
@@ -160,15 +162,16 @@ fn claim(
     want: Caching,
 ) -> Done<(Arc<Open>, Caching)> {
     let file = found.attr.id;
-    // Two requests of an owner do not claim one file at a time.
+    let node = node_of(c, found, mode)?;
+    // Two requests of an owner do not claim one file at a time. Nothing here waits for a disk, but where the store has
+    // just forgotten a client that now holds something again.
     let mut opens = owner.opens.lock();
     if let Some(open) = opens.get(&file).cloned() {
         widen(c, &open, mode, found.cut)?;
-        keep_node(c, &open, found, mode)?;
+        open.keep_node(node.0, node.1);
         open.advance();
         return Ok((open, Caching::empty()));
     }
-    let node = node_of(c, found, mode)?;
     owner.client.holdings.lock().admit_state(out_of_resources(&owner.client))?;
     let claimed = fresh(c, owner, found, mode, want);
     let (claim, caching) = match claimed {
@@ -252,12 +255,6 @@ fn node_of(c: &Compound, found: &Found, mode: Mode) -> Done<(vfs::Access, Arc<dy
     }
 }
 
-fn keep_node(c: &Compound, open: &Open, found: &Found, mode: Mode) -> Done<()> {
-    let (access, node) = node_of(c, found, mode)?;
-    open.keep_node(access, node);
-    Ok(())
-}
-
 fn cut(c: &Compound, open: &Open, found: &Found) -> Done<()> {
     let target = &found.target;
     let node = target.open(&c.cx, vfs::Access::WRITE, &found.attr)?;
@@ -304,7 +301,9 @@ fn give(
         return None;
     }
     let write = want.contains(Caching::WRITE);
-    let delegation = state.delegate(client, &found.target, file, write).ok()?;
+    // A file that was cut is another one by now.
+    let attr = found.target.object.node.attr().unwrap_or(found.attr);
+    let delegation = state.delegate(client, &found.target, &attr, write).ok()?;
     let stateid: Stateid = delegation.stateid;
     let recall = state.recall_if_broken(&delegation);
     // Nobody need not ask: who may open the file is this end's to say, each time.

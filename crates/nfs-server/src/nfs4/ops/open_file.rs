@@ -44,7 +44,7 @@ pub(super) fn find(c: &Compound, args: &OpenArgs<'_>, mode: Mode) -> Done<Found>
         OpenClaim::DelegatePrev(_) | OpenClaim::DelegPrevFh => return Err(NfsStat4::NOTSUPP.into()),
     };
     c.current()?.must_be_directory()?;
-    let name = name_of(name)?;
+    let name = Name::new(name)?;
     let Fh::Real(dir) = c.current()? else { return in_pseudo_root(c, name, args) };
     let before = attr_of(&c.cx, dir)?;
     let found = match &args.how {
@@ -55,14 +55,6 @@ pub(super) fn find(c: &Compound, args: &OpenArgs<'_>, mode: Mode) -> Done<Found>
     found.change = ChangeInfo { atomic: false, before: before.change, after: attr_of(&c.cx, dir)?.change };
     permit(&found, mode)?;
     Ok(found)
-}
-
-/// Names are UTF-8 (RFC 8881 14.5).
-fn name_of(bytes: &[u8]) -> Done<Name<'_>> {
-    if std::str::from_utf8(bytes).is_err() {
-        return Err(NfsStat4::INVAL.into());
-    }
-    Ok(Name::new(bytes)?)
 }
 
 fn in_pseudo_root(c: &Compound, name: Name<'_>, args: &OpenArgs<'_>) -> Done<Found> {

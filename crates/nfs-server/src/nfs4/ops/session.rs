@@ -10,7 +10,7 @@ use nfs_wire::nfs4::{
 };
 use nfs_wire::xdr::{Bounded, List};
 
-use super::client::welcome;
+use super::client::{make_room, welcome};
 use crate::nfs4::compound::{Compound, SessionCx};
 use crate::nfs4::failure::{Answer, Done, answer};
 use crate::nfs4::state::State;
@@ -21,7 +21,7 @@ use crate::nfs4::state::session::{Session, Turn, back_channel, fore_channel};
 use crate::reply::ReplyWriter;
 
 /// Sessions of one client.
-const MOST_SESSIONS: usize = 64;
+const MOST_SESSIONS: usize = 32;
 /// The answer to a SEQUENCE alone.
 const LEAST_CACHED_BYTES: u32 = 80;
 /// What a client may say in EXCHANGE_ID, to which 4.2 adds one (RFC 7862 14.1.2).
@@ -39,6 +39,7 @@ pub fn exchange_id(c: &mut Compound, args: &ExchangeIdArgs<'_>, out: &mut ReplyW
         StateProtectArgs::MachCred(_) => return Err(NfsStat4::INVAL.into()),
         StateProtectArgs::Ssv(_) => return Err(NfsStat4::ENCR_ALG_UNSUPP.into()),
     }
+    make_room(c)?;
     let update = args.flags.contains(ExchangeIdFlags::UPD_CONFIRMED_REC_A);
     let who = Who { family: Family::Sessions, name: &args.owner_id, verifier: args.verifier, principal: c.principal() };
     let exchanged = state.registry.lock().exchange_id(&who, update, state.now_ms(), state.lease_ms)?;
@@ -104,7 +105,8 @@ fn create(c: &Compound, state: &State, client: &Arc<Client>, args: &CreateSessio
     };
     let fore = fore_channel(&args.fore_channel, config_bytes)?;
     let back = back_channel(&args.back_channel)?;
-    if client.holdings.lock().sessions.len() >= MOST_SESSIONS {
+    make_room(c)?;
+    if client.holdings.lock().sessions.len() >= MOST_SESSIONS || state.is_crowded() {
         return Err(NfsStat4::NOSPC.into());
     }
     let confirmed = state.registry.lock().confirm_by_session(client)?;

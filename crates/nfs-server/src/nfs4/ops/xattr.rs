@@ -120,7 +120,7 @@ pub fn listxattrs(c: &mut Compound, args: &ListxattrsArgs, out: &mut ReplyWriter
     let mut writer = XattrNamesWriter::begin(&limited, out);
     let mut told = from;
     for name in names.iter().skip(from) {
-        if !writer.name(name.trim_start_matches(NAMESPACE).as_bytes(), out) {
+        if !writer.name(name.strip_prefix(NAMESPACE).unwrap_or(name).as_bytes(), out) {
             break;
         }
         told += 1;

@@ -18,7 +18,7 @@ use super::open::OpenOwner;
 /// Opens, locks and delegations of one client.
 const MOST_STATES: usize = 1 << 17;
 /// Open owners and lock owners of one client.
-const MOST_OWNERS: usize = 1 << 16;
+const MOST_OWNERS: usize = 1 << 14;
 
 /// As whom a client came: the user its credential names. With AUTH_SYS that is all there is.
 pub(crate) type Principal = Option<u32>;

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use nfs_wire::nfs4::Stateid;
-use vfs::FileId;
+use parking_lot::Mutex;
+use vfs::{Attr, FileId};
 
 use super::client::Client;
 use super::ids::StateKey;
+use super::inquiry::Inquiry;
 use crate::files::Target;
 
 /// How a delegation stands.
@@ -32,6 +34,9 @@ pub(crate) struct Delegation {
     pub file: FileId,
     pub write: bool,
     pub stateid: Stateid,
+    /// The file's change attribute when it was given.
+    pub change_then: u64,
+    pub inquiry: Mutex<Inquiry>,
     course: AtomicU8,
     /// When CB_RECALL was sent last.
     pub asked_ms: AtomicU64,
@@ -42,13 +47,24 @@ impl Delegation {
         key: StateKey,
         client: &Arc<Client>,
         target: Target,
-        file: FileId,
+        attr: &Attr,
         write: bool,
         stateid: Stateid,
     ) -> Self {
         let client = Arc::clone(client);
         let course = AtomicU8::new(Course::Held as u8);
-        Self { key, client, target, file, write, stateid, course, asked_ms: AtomicU64::new(0) }
+        Self {
+            key,
+            client,
+            target,
+            file: attr.id,
+            write,
+            stateid,
+            change_then: attr.change,
+            inquiry: Mutex::default(),
+            course,
+            asked_ms: AtomicU64::new(0),
+        }
     }
 
     /// How it stands.

@@ -19,6 +19,8 @@ use crate::files::Target;
 /// How long a silent client keeps what nobody else minds (RFC 8881 8.4.2.3).
 const COURTESY_MS: u64 = 24 * 3600 * 1000;
 
+/// Sessions of all clients: each may keep some hundred KiB of answers.
+const MOST_SESSIONS: usize = 1 << 12;
 /// How long a client that lost what it held is told so, in leases.
 const TOLD_LEASES: u64 = 10;
 
@@ -92,6 +94,7 @@ impl State {
         self.held.remove(locks.key);
         self.table.release_posix(locks.file, locks.owner.number);
         locks.owner.client.holdings.lock().forget_state();
+        self.forget_unused(&locks.owner);
     }
 
     /// Ends a lock owner that holds nothing any more.
@@ -103,18 +106,21 @@ impl State {
             }
             self.release(&locks);
         }
-        owner.client.holdings.lock().lock_owners.remove(&owner.name);
-        self.lock_owners.lock().remove(&owner.number.0);
+        self.forget_unused(owner);
     }
 
-    /// The same, if nobody else is about to lock something as that owner.
+    /// Forgets a lock owner that holds nothing: 4.1 clients never say that they need one no longer, and a 4.0 client may
+    /// begin with it as it likes.
     pub fn forget_unused(&self, owner: &Arc<LockOwner>) {
         let mut holdings = owner.client.holdings.lock();
-        // The caller's and the one that is about to go: nobody finds it without the lock that is held.
-        if Arc::strong_count(owner) == 2 && owner.locks.lock().is_empty() {
-            holdings.lock_owners.remove(&owner.name);
-            self.lock_owners.lock().remove(&owner.number.0);
+        let locks = owner.locks.lock();
+        if !locks.is_empty() || owner.gone.swap(true, Relaxed) {
+            return;
         }
+        if holdings.lock_owners.get(&owner.name).is_some_and(|known| Arc::ptr_eq(known, owner)) {
+            holdings.lock_owners.remove(&owner.name);
+        }
+        self.lock_owners.lock().remove(&owner.number.0);
     }
 
     /// A delegation is given back, or given up by a client that knows it was taken.
@@ -125,6 +131,9 @@ impl State {
             Course::Held | Course::Recalled => {}
         }
         self.held.remove(delegation.key);
+        if delegation.write {
+            self.writers.remove(delegation.file);
+        }
         let mut holdings = delegation.client.holdings.lock();
         let known = holdings.delegations.get(&delegation.file).is_some_and(|known| Arc::ptr_eq(known, delegation));
         if known {
@@ -200,6 +209,24 @@ impl State {
             any = true;
         }
         any
+    }
+
+    /// Whether a newcomer, or a session more, is one too many.
+    pub fn is_crowded(&self) -> bool {
+        self.registry.lock().is_full() || self.sessions.read().len() >= MOST_SESSIONS
+    }
+
+    /// Silent clients make room for others. May wait.
+    pub fn make_room(&self) {
+        let clients: Vec<_> = self.registry.lock().all().cloned().collect();
+        for client in clients.iter().filter(|client| self.is_lapsed(client)) {
+            match client.standing() {
+                Standing::Unconfirmed => self.end_client(client, End::Left),
+                Standing::Confirmed => self.end_client(client, End::Expired),
+                Standing::Expired => {}
+            }
+            self.registry.lock().forget(client.number);
+        }
     }
 
     /// Lets time pass; to be called every few seconds. May wait.

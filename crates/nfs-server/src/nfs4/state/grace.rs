@@ -1,6 +1,6 @@
 //! Which clients held something when the server stopped, and the time in which only they are served (RFC 7530 9.6.3,
 //! RFC 8881 8.4.2): it begins with a start that finds any in the store, and ends when the last of them has reclaimed, or
-//! a lease later. Without a store nobody is known, and nothing can be reclaimed.
+//! a lease later, or two where somebody is still reclaiming then. Without a store nobody is known, and nothing can be reclaimed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,14 +11,21 @@ use parking_lot::Mutex;
 use super::client::{Client, Family};
 use crate::store::{Store, StoreChange};
 
+/// Whoever has reclaimed something so lately may not be done.
+const STILL_AT_IT_MS: u64 = 2_000;
+
 type Name = (Family, Box<[u8]>);
 
 /// Who held what, in memory and in the store.
 pub(crate) struct Grace {
     store: Option<Arc<dyn Store>>,
     inner: Mutex<Inner>,
-    /// When the time ends at the latest; 0 outside of it.
+    /// When the time ends; 0 outside of it.
     until_ms: AtomicU64,
+    /// When it ends though somebody is still reclaiming.
+    last_ms: u64,
+    /// Until when whoever reclaimed last may still be at it.
+    at_it_until_ms: AtomicU64,
     broken: AtomicBool,
 }
 
@@ -48,7 +55,14 @@ impl Grace {
             }
         }
         let until_ms = if inner.owed.is_empty() { 0 } else { now_ms.saturating_add(lease_ms).max(1) };
-        Self { store, inner: Mutex::new(inner), until_ms: AtomicU64::new(until_ms), broken: AtomicBool::new(broken) }
+        Self {
+            store,
+            inner: Mutex::new(inner),
+            until_ms: AtomicU64::new(until_ms),
+            last_ms: until_ms.saturating_add(lease_ms),
+            at_it_until_ms: AtomicU64::new(0),
+            broken: AtomicBool::new(broken),
+        }
     }
 
     /// Whether only reclaims are served now. One load outside of that time.
@@ -56,6 +70,8 @@ impl Grace {
         match self.until_ms.load(Relaxed) {
             0 => false,
             until if now_ms < until => true,
+            // Who is in the middle of it is not cut off.
+            _ if now_ms < self.last_ms.min(self.at_it_until_ms.load(Relaxed)) => true,
             _ => {
                 self.end();
                 false
@@ -66,6 +82,11 @@ impl Grace {
     /// Whether a client that has come may reclaim: it is one that held something.
     pub fn may_reclaim(&self, client: &Client, now_ms: u64) -> bool {
         self.is_on(now_ms) && self.inner.lock().owed.contains_key(&name_of(client))
+    }
+
+    /// Somebody reclaims something.
+    pub fn reclaims(&self, now_ms: u64) {
+        self.at_it_until_ms.store(now_ms.saturating_add(STILL_AT_IT_MS), Relaxed);
     }
 
     /// A client has reclaimed all it will.
@@ -248,6 +269,21 @@ pub(crate) mod tests {
         grace.reclaimed(&one);
         assert!(grace.is_on(89) && !grace.is_on(90));
         assert_eq!(store.0.lock().len(), 1, "the one that did not come back is forgotten");
+    }
+
+    #[test]
+    fn who_is_still_reclaiming_is_not_cut_off_but_not_waited_for_for_ever() {
+        let store = Arc::new(Map::default());
+        Grace::new(Some(Arc::clone(&store) as _), 0, 9_000).keep(&client(b"one"));
+        let grace = Grace::new(Some(store as _), 0, 9_000);
+        grace.reclaims(8_500);
+        assert!(grace.is_on(9_000) && grace.is_on(10_499));
+        for now_ms in (10_000..17_000).step_by(500) {
+            grace.reclaims(now_ms);
+            assert!(grace.is_on(now_ms));
+        }
+        grace.reclaims(17_999);
+        assert!(grace.is_on(17_999) && !grace.is_on(18_000));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use coherence::{AccessKinds, Identity, OpenClaim, OpenRequest, Outcome, Owner, S
 use nfs_wire::nfs4::{NfsStat4, Stateid};
 use vfs::{FileId, Node};
 
+use super::client::{Client, Family};
 use super::deleg::{Course, Delegation};
 use super::find::check_generation;
 use super::open::Open;
@@ -41,12 +42,12 @@ impl State {
             Held::Open(open) if open.is_closed() => Err(NfsStat4::BAD_STATEID.into()),
             Held::Open(open) => {
                 check_generation(c, &stateid, open.seqid())?;
-                through_open(c, open, file, want, NOBODY)
+                self.through_open(c, open, file, want, NOBODY)
             }
             Held::Lock(locks) => {
                 check_generation(c, &stateid, locks.seqid())?;
                 let open = locks.open.upgrade().ok_or(NfsStat4::BAD_STATEID)?;
-                through_open(c, &open, file, want, locks.owner.number)
+                self.through_open(c, &open, file, want, locks.owner.number)
             }
             Held::Delegation(delegation) => {
                 check_generation(c, &stateid, delegation.stateid.seqid)?;
@@ -74,27 +75,44 @@ impl State {
         if want.contains(AccessKinds::WRITE) && !delegation.write {
             return Err(NfsStat4::OPENMODE.into());
         }
-        let identity = Identity::Client(delegation.client.id);
+        self.for_a_moment(&delegation.client, file, want, NOBODY)
+    }
+
+    fn through_open(
+        &self,
+        c: &Compound,
+        open: &Arc<Open>,
+        file: FileId,
+        want: AccessKinds,
+        owner: Owner,
+    ) -> Done<IoRight> {
+        let mode = open.mode().filter(|_| open.file == file).ok_or(NfsStat4::BAD_STATEID)?;
+        let client = &open.owner.client;
+        if client.family == Family::Plain && !open.is_confirmed() {
+            return Err(NfsStat4::BAD_STATEID.into());
+        }
+        let access = mode.kinds().0;
+        if !access.contains(want) {
+            // A client that writes parts of pages must read the rest (RFC 7530 9.1.6, RFC 8881 9.1.2): as somebody who
+            // has not opened the file for that.
+            let reads = want == AccessKinds::READ && access == AccessKinds::WRITE;
+            return if reads { self.for_a_moment(client, file, want, owner) } else { Err(NfsStat4::OPENMODE.into()) };
+        }
+        let same = c.current()?.target().is_some_and(|target| target.cred == open.target.cred);
+        let node = if same { open.node(want) } else { None };
+        Ok(IoRight::Held { claim: Arc::clone(&open.claim), owner, node })
+    }
+
+    /// I/O of a client that has no open for it.
+    fn for_a_moment(&self, client: &Client, file: FileId, want: AccessKinds, owner: Owner) -> Done<IoRight> {
+        let identity = Identity::Client(client.id);
         let request = OpenRequest { momentary: true, identity, ..OpenRequest::new(file, want, ShareKinds::all()) };
-        match self.table.open(coherence::Instant(self.now_ms()), &request)? {
-            Outcome::Done(opened) => Ok(IoRight::Held { claim: Arc::new(opened.claim), owner: NOBODY, node: None }),
+        match self.table.open(coherence::Instant(self.now_ms()), &request).map_err(|_| NfsStat4::LOCKED)? {
+            Outcome::Done(opened) => Ok(IoRight::Held { claim: Arc::new(opened.claim), owner, node: None }),
             Outcome::Wait(ticket) => {
                 self.table.cancel(file, ticket);
                 Err(NfsStat4::DELAY.into())
             }
         }
     }
-}
-
-fn through_open(c: &Compound, open: &Arc<Open>, file: FileId, want: AccessKinds, owner: Owner) -> Done<IoRight> {
-    let mode = open.mode().filter(|_| open.file == file).ok_or(NfsStat4::BAD_STATEID)?;
-    if open.owner.client.family == super::client::Family::Plain && !open.is_confirmed() {
-        return Err(NfsStat4::BAD_STATEID.into());
-    }
-    if !mode.kinds().0.contains(want) {
-        return Err(NfsStat4::OPENMODE.into());
-    }
-    let same = c.current()?.target().is_some_and(|target| target.cred == open.target.cred);
-    let node = if same { open.node(want) } else { None };
-    Ok(IoRight::Held { claim: Arc::clone(&open.claim), owner, node })
 }

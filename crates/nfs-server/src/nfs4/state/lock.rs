@@ -2,7 +2,7 @@
 //! are in `coherence`, by the owner's number.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use coherence::Owner;
@@ -23,6 +23,8 @@ pub(crate) struct LockOwner {
     /// 4.0: its sequence. Held while a request of it is being done.
     pub sequence: Mutex<Sequence<()>>,
     pub locks: Mutex<HashMap<FileId, Arc<LockState>>>,
+    /// It is not the one of its name any more. Changes under the lock of `locks` only.
+    pub gone: AtomicBool,
 }
 
 /// What a lock owner has locked, or had, in one file.
@@ -43,6 +45,7 @@ impl LockOwner {
             number,
             sequence: Mutex::new(Sequence::starting_at(first)),
             locks: Mutex::default(),
+            gone: AtomicBool::new(false),
         }
     }
 }

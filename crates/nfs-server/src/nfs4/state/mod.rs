@@ -13,6 +13,7 @@ pub(crate) mod find;
 pub(crate) mod grace;
 mod held;
 pub(crate) mod ids;
+pub(crate) mod inquiry;
 pub(crate) mod io;
 pub(crate) mod line;
 pub(crate) mod lock;
@@ -38,6 +39,7 @@ use grace::Grace;
 pub(crate) use held::Held;
 use held::HeldTable;
 use ids::Boot;
+use inquiry::Writers;
 pub(crate) use io::IoRight;
 use lock::LockOwner;
 use recall::{Cooling, Sink};
@@ -56,6 +58,7 @@ pub(crate) struct State {
     lock_owners: Mutex<HashMap<u64, Weak<LockOwner>>>,
     cooling: Cooling,
     waiters: OnceLock<Arc<dyn EffectSink>>,
+    writers: Writers,
     table: Table,
     env: Env,
     last_number: AtomicU64,
@@ -79,13 +82,14 @@ impl State {
             lock_owners: Mutex::default(),
             cooling: Cooling::default(),
             waiters: OnceLock::new(),
+            writers: Writers::default(),
             table: table.clone(),
             env: env.clone(),
             last_number: AtomicU64::new(0),
             last_session: AtomicU32::new(0),
         });
         let sink = Arc::new(Sink::new(&state));
-        table.serve_delegations(Arc::clone(&sink) as _, sink as _);
+        table.serve_delegations(Arc::clone(&sink) as _, sink as _, lease_ms);
         state
     }
 

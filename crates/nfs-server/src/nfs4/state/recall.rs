@@ -9,7 +9,7 @@ use coherence::{Effect, EffectSink, GivesWay, HolderKey};
 use nfs_wire::nfs4::{CbOp, CbRecallArgs, NfsStat4};
 use nfs_wire::xdr::Bounded;
 use parking_lot::Mutex;
-use vfs::FileId;
+use vfs::{Attr, FileId};
 
 use super::State;
 use super::callback::{Failed, is_answer};
@@ -90,9 +90,10 @@ impl State {
     }
 
     /// Notes a delegation that the table has granted. Where there is no room for it, it is given back.
-    pub fn delegate(&self, client: &Arc<Client>, target: &Target, file: FileId, write: bool) -> Done<Arc<Delegation>> {
+    pub fn delegate(&self, client: &Arc<Client>, target: &Target, attr: &Attr, write: bool) -> Done<Arc<Delegation>> {
+        let file = attr.id;
         let key = client.next_key();
-        let delegation = Arc::new(Delegation::new(key, client, target.clone(), file, write, self.boot.stateid(key, 1)));
+        let delegation = Arc::new(Delegation::new(key, client, target.clone(), attr, write, self.boot.stateid(key, 1)));
         {
             let mut holdings = client.holdings.lock();
             if let Err(status) = holdings.admit_state(NfsStat4::DELAY) {
@@ -103,6 +104,9 @@ impl State {
             holdings.delegations.insert(file, Arc::clone(&delegation));
         }
         self.held.insert(key, super::Held::Delegation(Arc::clone(&delegation)));
+        if write {
+            self.writers.add(&delegation);
+        }
         Ok(delegation)
     }
 

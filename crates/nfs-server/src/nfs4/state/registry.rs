@@ -71,6 +71,11 @@ impl Registry {
         self.by_number.values()
     }
 
+    /// Whether nobody new is taken.
+    pub fn is_full(&self) -> bool {
+        self.by_number.len() >= MOST_CLIENTS
+    }
+
     /// SETCLIENTID: the client id to confirm with `confirm`. CLID_INUSE, with its holder, where another user's client of
     /// that name holds anything.
     pub fn set_client_id(
@@ -195,7 +200,7 @@ impl Registry {
     }
 
     fn newcomer(&mut self, who: &Who<'_>, now_ms: u64) -> Result<Arc<Client>, NfsStat4> {
-        if self.by_number.len() >= MOST_CLIENTS {
+        if self.is_full() {
             return Err(if who.family == Family::Plain { NfsStat4::RESOURCE } else { NfsStat4::DELAY });
         }
         self.last = self.last.wrapping_add(1).max(1);
