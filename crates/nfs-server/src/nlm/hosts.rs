@@ -11,8 +11,11 @@ use vfs::FileId;
 const MOST_HOSTS: usize = 4096;
 /// Files an owner has locks in, summed over a host's owners; and its shares.
 const MOST_PER_HOST: usize = 1 << 16;
-/// Locks a host may wait for.
+/// Locks a host may wait for, and all of them.
 const MOST_WAITING: usize = 1024;
+const MOST_WAITING_IN_ALL: usize = 1 << 14;
+/// What the names of all owners may take: a client makes them as long as it likes.
+const MOST_NAME_BYTES: usize = 64 << 20;
 
 /// Who on a host: the name the host gives itself, the owner and the process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -20,6 +23,13 @@ pub(super) struct Name {
     pub caller: Box<[u8]>,
     pub owner: Box<[u8]>,
     pub svid: i32,
+}
+
+impl Name {
+    /// About what it takes to remember it.
+    fn cost_bytes(&self) -> usize {
+        self.caller.len() + 2 * self.owner.len() + 128
+    }
 }
 
 /// An owner of locks.
@@ -88,9 +98,24 @@ pub(super) struct Inner {
     pub owed: Vec<Owed>,
     pub numbers: HashMap<Owner, (i32, Box<[u8]>)>,
     pub last_id: u64,
+    name_bytes: usize,
 }
 
 impl Inner {
+    /// Makes room for a name, where there is any.
+    pub fn reserve(&mut self, name: &Name) -> bool {
+        let fits = self.name_bytes + name.cost_bytes() <= MOST_NAME_BYTES;
+        if fits {
+            self.name_bytes += name.cost_bytes();
+        }
+        fits
+    }
+
+    /// Gives its room back.
+    pub fn release(&mut self, name: &Name) {
+        self.name_bytes = self.name_bytes.saturating_sub(name.cost_bytes());
+    }
+
     /// Notes that an owner has, or is about to have, something in a file; its number. Nothing where there is no room.
     pub fn enter(
         &mut self,
@@ -100,29 +125,25 @@ impl Inner {
         handle: &[u8],
         new: impl FnOnce() -> Owner,
     ) -> Option<Owner> {
-        if self.hosts.len() >= MOST_HOSTS && !self.hosts.contains_key(&host) {
-            return None;
-        }
-        let known = self.hosts.entry(host).or_default();
-        let holder = known.owners.get_mut(name);
-        if let Some(holder) = &holder
-            && holder.files.contains_key(&file)
+        let is_new = self.number(host, name).is_none();
+        let known = self.host(host)?;
+        let full = known.files >= MOST_PER_HOST;
+        if let Some(holder) = known.owners.get(name)
+            && (full || holder.files.contains_key(&file))
         {
-            return Some(holder.number);
+            return holder.files.contains_key(&file).then_some(holder.number);
         }
-        if known.files >= MOST_PER_HOST {
+        if full || (is_new && !self.reserve(name)) {
             return None;
         }
+        let Self { hosts, numbers, .. } = self;
+        let known = hosts.entry(host).or_default();
         known.files += 1;
-        let numbers = &mut self.numbers;
-        let holder = match holder {
-            Some(holder) => holder,
-            None => known.owners.entry(name.clone()).or_insert_with(|| {
-                let number = new();
-                numbers.insert(number, (name.svid, name.owner.clone()));
-                Holder { number, files: HashMap::new() }
-            }),
-        };
+        let holder = known.owners.entry(name.clone()).or_insert_with(|| {
+            let number = new();
+            numbers.insert(number, (name.svid, name.owner.clone()));
+            Holder { number, files: HashMap::new() }
+        });
         holder.files.insert(file, handle.into());
         Some(holder.number)
     }
@@ -148,12 +169,14 @@ impl Inner {
         if holder.files.is_empty() {
             self.numbers.remove(&holder.number);
             known.owners.remove(name);
+            self.release(name);
         }
     }
 
     /// Whether a host may wait for one more lock.
     pub fn may_wait(&self, host: IpAddr) -> bool {
-        self.hosts.get(&host).is_some_and(|known| known.waiting < MOST_WAITING)
+        self.waiting.len() + self.owed.len() < MOST_WAITING_IN_ALL
+            && self.hosts.get(&host).is_some_and(|known| known.waiting < MOST_WAITING)
     }
 
     pub fn wait(&mut self, ticket: Ticket, wanted: Wanted) {
@@ -206,5 +229,37 @@ impl Host {
     /// Whether nothing is lost with it but what it said of itself.
     pub fn holds_nothing(&self) -> bool {
         self.owners.is_empty() && self.shares.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(n: u32, len: usize) -> Name {
+        Name { caller: b"host".as_slice().into(), owner: vec![n as u8; len].into(), svid: n as i32 }
+    }
+
+    #[test]
+    fn what_hosts_hold_is_bounded_and_is_counted_down_again() {
+        let mut inner = Inner::default();
+        let (host, file) = (IpAddr::from([192, 0, 2, 1]), FileId { dev: 1, ino: 2, generation: 3 });
+        let mut made = 0;
+        for n in 0.. {
+            if inner.enter(host, &name(n, 1024), file, b"handle", || Owner(n.into())).is_none() {
+                break;
+            }
+            made = n + 1;
+        }
+        assert!(made > 1000 && made as usize * 1024 < MOST_NAME_BYTES);
+        assert_eq!(inner.enter(host, &name(7, 1024), file, b"handle", || Owner(0)), Some(Owner(7)), "it is known");
+        (0..made).for_each(|n| inner.leave(host, &name(n, 1024), file));
+        assert_eq!((inner.name_bytes, inner.numbers.len(), inner.hosts[&host].files), (0, 0, 0));
+        inner.forget_idle();
+        assert!(inner.hosts.is_empty());
+        for n in 0..=MOST_HOSTS {
+            let host = IpAddr::from((n as u32).to_be_bytes());
+            assert_eq!(inner.enter(host, &name(1, 1), file, b"", || Owner(1)).is_some(), n < MOST_HOSTS);
+        }
     }
 }

@@ -261,15 +261,19 @@ impl Nlm {
         let request = OpenRequest::new(file, access_of(access), share_of(mode));
         // The one it had is replaced.
         self.unshare(host, file, &owner);
-        if self.inner.lock().host(host).is_none_or(|known| !known.may_share()) {
-            return NlmStat::DeniedNoLocks;
+        {
+            let mut inner = self.inner.lock();
+            if inner.host(host).is_none_or(|known| !known.may_share()) || !inner.reserve(&owner) {
+                return NlmStat::DeniedNoLocks;
+            }
         }
-        match self.table.open(server.now(), &request) {
+        let refused = match self.table.open(server.now(), &request) {
             Ok(Outcome::Done(opened)) => {
                 if let Some(known) = self.inner.lock().host(host) {
                     known.shares.push(Shared { owner, file, claim: opened.claim });
+                    return NlmStat::Granted;
                 }
-                NlmStat::Granted
+                NlmStat::DeniedNoLocks
             }
             Ok(Outcome::Wait(ticket)) => {
                 self.table.cancel(file, ticket);
@@ -277,13 +281,19 @@ impl Nlm {
             }
             Err(Denied::TooManyWaiters) => NlmStat::DeniedNoLocks,
             Err(_) => NlmStat::Denied,
-        }
+        };
+        self.inner.lock().release(&owner);
+        refused
     }
 
     pub(super) fn unshare(&self, host: IpAddr, file: FileId, owner: &Name) {
         let mut gone = Vec::new();
-        if let Some(known) = self.inner.lock().hosts.get_mut(&host) {
-            gone = known.shares.extract_if(.., |share| share.file == file && share.owner == *owner).collect();
+        {
+            let mut inner = self.inner.lock();
+            if let Some(known) = inner.hosts.get_mut(&host) {
+                gone = known.shares.extract_if(.., |share| share.file == file && share.owner == *owner).collect();
+            }
+            gone.iter().for_each(|share: &Shared| inner.release(&share.owner));
         }
         close(gone);
     }
@@ -296,6 +306,7 @@ impl Nlm {
             let Some(known) = inner.hosts.get_mut(&host) else { return };
             let (owners, shares) = known.empty();
             owners.values().for_each(|holder| drop(inner.numbers.remove(&holder.number)));
+            owners.keys().chain(shares.iter().map(|share| &share.owner)).for_each(|name| inner.release(name));
             (owners, shares)
         };
         for holder in owners.values() {
