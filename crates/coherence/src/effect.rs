@@ -65,6 +65,11 @@ pub enum Effect {
 pub trait EffectSink: Send + Sync {
     /// Takes one effect.
     fn effect(&self, effect: Effect);
+
+    /// Nobody waits for `ticket` any more, whose effect has come or is on its way.
+    fn forget(&self, ticket: Ticket) {
+        let _ = ticket;
+    }
 }
 
 /// Who gives way: holders that nobody has heard of for long, but whose claims are kept until somebody minds them

@@ -196,6 +196,15 @@ impl Table {
         self.inner.change(Instant::default(), file, |state, _| state.cancel(ticket)).unwrap_or(false)
     }
 
+    /// The caller will not wait, and asks again by itself: nothing is to be kept of the ticket it was handed.
+    pub fn give_up(&self, file: FileId, ticket: Ticket) {
+        if !self.cancel(file, ticket)
+            && let Some(sink) = &self.inner.sink
+        {
+            sink.forget(ticket);
+        }
+    }
+
     /// The holder acknowledges a break and keeps `kept` (MS-SMB2 3.3.5.22). Returns what it holds now.
     pub fn acknowledge(
         &self,

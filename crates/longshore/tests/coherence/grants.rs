@@ -93,3 +93,19 @@ fn nfs4_read_delegation_and_smb_readers_and_writers() {
     assert_eq!(v4.gives_back(&opened), 1);
     assert_eq!(answered(&mut anna, id).status(), NtStatus::SUCCESS);
 }
+
+#[test]
+fn nfs_that_asks_again_and_smb_breaks_leave_nothing_behind() {
+    let both = Both::new();
+    let (mut anna, (mut v3, root)) = (both.smb.anna(), both.v3());
+    let file = v3.make(&root, "f");
+    for _ in 0..3 {
+        let open = lease(&mut anna, "f", WRITE_CACHE);
+        assert_eq!(v3.write3(&file, 0, b"new"), Err(NfsStat3::JUKEBOX));
+        broken(&mut anna);
+        anna.close(open);
+    }
+    drop(v3);
+    anna.hang_up();
+    both.smb.assert_nothing_left();
+}

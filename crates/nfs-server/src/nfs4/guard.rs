@@ -38,7 +38,7 @@ pub fn change(c: &Compound, file: FileId, change: Change) -> Done<()> {
     match server.table.prepare(server.now(), file, change, identity(c))? {
         Outcome::Done(()) => Ok(()),
         Outcome::Wait(ticket) => {
-            server.table.cancel(file, ticket);
+            server.table.give_up(file, ticket);
             Err(NfsStat4::DELAY.into())
         }
     }
@@ -97,7 +97,7 @@ impl Io {
         match claim.prepare(c.cx.server.now(), Change::Write)? {
             Outcome::Done(()) => Ok(()),
             Outcome::Wait(ticket) => {
-                c.cx.server.table.cancel(claim.file(), ticket);
+                c.cx.server.table.give_up(claim.file(), ticket);
                 Err(NfsStat4::DELAY.into())
             }
         }
@@ -126,7 +126,7 @@ fn momentary(c: &Compound, file: FileId, access: AccessKinds) -> Done<OpenClaim>
     match server.table.open(server.now(), &request).map_err(|_| NfsStat4::LOCKED)? {
         Outcome::Done(opened) => Ok(opened.claim),
         Outcome::Wait(ticket) => {
-            server.table.cancel(file, ticket);
+            server.table.give_up(file, ticket);
             Err(NfsStat4::DELAY.into())
         }
     }

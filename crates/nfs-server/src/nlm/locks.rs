@@ -120,7 +120,7 @@ impl Nlm {
         if range.exclusive {
             let change = self.table.prepare(server.now(), file, Change::Write, Identity::Open);
             if let Outcome::Wait(ticket) = change.map_err(|_| NlmStat::DeniedNoLocks)? {
-                self.table.cancel(file, ticket);
+                self.table.give_up(file, ticket);
                 return Err(NlmStat::DeniedGracePeriod);
             }
         }
@@ -276,7 +276,7 @@ impl Nlm {
                 NlmStat::DeniedNoLocks
             }
             Ok(Outcome::Wait(ticket)) => {
-                self.table.cancel(file, ticket);
+                self.table.give_up(file, ticket);
                 NlmStat::DeniedGracePeriod
             }
             Err(Denied::TooManyWaiters) => NlmStat::DeniedNoLocks,

@@ -165,7 +165,7 @@ fn try_take(c: &Compound, locks: &LockState, open: &Open, range: LockRange) -> D
     if range.exclusive
         && let Outcome::Wait(ticket) = open.claim.prepare(server.now(), Change::Write)?
     {
-        server.table.cancel(open.file, ticket);
+        server.table.give_up(open.file, ticket);
         return Err(NfsStat4::DELAY.into());
     }
     match server.table.lock_posix(open.file, locks.owner.number, range, false) {
