@@ -24,6 +24,9 @@ const NOBODY: Owner = Owner(u64::MAX);
 /// What an owner is called that has no name here: an SMB client.
 const FOREIGN: &[u8] = b"smb";
 
+/// How many who wait for one another are looked at.
+const MOST_STEPS: usize = 32;
+
 /// The lock manager and the status monitor of a server.
 pub(crate) struct Nlm {
     pub(super) table: Table,
@@ -144,6 +147,11 @@ impl Nlm {
                 self.inner.lock().owed.retain(|owed| !owed.wanted.is_of(number, file) || owed.wanted.range != range);
                 return Ok(NlmStat::Granted);
             }
+            Ok(LockOutcome::Wait(ticket))
+                if self.would_wait_for_itself(number, file, range) && self.table.cancel(file, ticket) =>
+            {
+                NlmStat::Deadlock
+            }
             Ok(LockOutcome::Wait(ticket)) => {
                 let (offset, len) = (asked.lock.range.offset_bytes, asked.lock.range.len_bytes);
                 let handle = asked.lock.handle.0.into();
@@ -158,6 +166,26 @@ impl Nlm {
         };
         self.tidy(host, &name, number, file);
         Ok(stat)
+    }
+
+    /// Whether whoever is in the way of a lock waits, by way of others, for the owner that asks for it. Of several in the
+    /// way one is looked at, and only who waits here: what is not found ends when somebody gives up.
+    fn would_wait_for_itself(&self, asker: Owner, file: FileId, range: LockRange) -> bool {
+        let mut wait = (asker, file, range);
+        for _ in 0..MOST_STEPS {
+            let (number, file, range) = wait;
+            let holder = match self.table.test_posix(file, number, range).map(|conflict| conflict.owner) {
+                Some(LockOwner::Posix(holder)) => holder,
+                _ => return false,
+            };
+            if holder == asker {
+                return true;
+            }
+            let inner = self.inner.lock();
+            let Some(next) = inner.waiting.values().find(|wanted| wanted.number == holder) else { return false };
+            wait = (holder, next.file, next.range);
+        }
+        false
     }
 
     /// Forgets that an owner has something in a file, if it has not.

@@ -214,6 +214,21 @@ fn a_wait_is_cancelled_before_and_after_it_was_over() {
 }
 
 #[test]
+fn who_would_wait_for_itself_is_told_at_once() {
+    let (world, mut one, mut other, file) = two_hosts();
+    take(&mut one, &WRITE, lock(&file, 1, 0, 10));
+    take(&mut other, &WRITE, lock(&file, 2, 10, 10));
+    take(&mut other, &WRITE, lock(&file, 3, 20, 10));
+    assert_eq!(take(&mut one, &WAIT, lock(&file, 1, 10, 1)), NlmStat::Blocked);
+    assert_eq!(take(&mut other, &WAIT, lock(&file, 2, 20, 1)), NlmStat::Blocked);
+    assert_eq!(take(&mut other, &WAIT, lock(&file, 3, 0, 1)), NlmStat::Deadlock, "a ring of three");
+    unlock(&mut other, lock(&file, 3, 20, 10));
+    let (_, _, answer) = called_back(&world, "192.0.2.2").expect("the second goes on");
+    answer(granted(NlmStat::Granted));
+    assert_eq!(take(&mut other, &WAIT, lock(&file, 3, 0, 1)), NlmStat::Blocked, "it holds nothing any more");
+}
+
+#[test]
 fn a_host_that_restarted_has_nothing_and_is_believed_once_per_restart() {
     let (world, mut one, mut other, file) = two_hosts();
     let ask = Ask { state: 5, ..WRITE };
