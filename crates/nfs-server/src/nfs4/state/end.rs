@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use coherence::{Deletion, HolderKey, Instant};
 use nfs_wire::nfs4::SessionId;
-use vfs::{Cred, FileId, Happened, VfsError, VfsResult, Wait};
+use vfs::{Cred, FileId, VfsResult};
 
 use super::State;
 use super::client::{Client, Family, Standing};
@@ -15,7 +15,7 @@ use super::ids::StateKey;
 use super::lock::{LockOwner, LockState};
 use super::open::{Open, OpenOwner};
 use crate::files::Target;
-use crate::nfs3::LOOK;
+use crate::tell;
 
 /// How long a silent client keeps what nobody else minds (RFC 8881 8.4.2.3).
 const COURTESY_MS: u64 = 24 * 3600 * 1000;
@@ -57,10 +57,8 @@ impl Owed {
         // Whoever asked for it was allowed to.
         let cred = Cred { uid: 0, gid: 0, groups: Arc::from([]) };
         let path = backend.path_of(&**node)?;
-        let (Some(parent), Some(name)) = (path.parent(), path.last()) else { return Err(VfsError::Stale) };
-        let dir = backend.open(&cred, &*root, &parent, &LOOK, Wait::Allowed)?.node;
         backend.remove(&cred, &*root, &path, Some(node.id()))?;
-        backend.tell(&*dir, name, Happened::Removed, None);
+        tell::gone(&self.target.object, &path);
         Ok(())
     }
 }
