@@ -9,6 +9,9 @@ use crate::stats::Analysis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
+mod html;
+mod plots;
+mod svg;
 mod table;
 mod text;
 
@@ -71,6 +74,11 @@ impl Report {
     /// The report as text for a terminal.
     pub fn to_table(&self) -> String {
         table::draw(self)
+    }
+
+    /// The report as one page that needs nothing else.
+    pub fn to_html(&self) -> String {
+        html::draw(self)
     }
 
     /// What was declared.

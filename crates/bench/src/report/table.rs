@@ -44,10 +44,14 @@ pub fn method(report: &Report) -> String {
 }
 
 fn comparisons(report: &Report) -> Vec<Vec<String>> {
-    let head = ["target", "workload", "measure", "blocks", "gain", "95 % interval", "p (Holm)", "verdict", "not used"];
+    let head = COMPARISON_HEAD;
     let rows = report.analysis().comparisons.iter().map(|c| comparison(report, c));
     std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect()
 }
+
+/// The columns of [`comparison`].
+pub const COMPARISON_HEAD: [&str; 9] =
+    ["target", "workload", "measure", "blocks", "gain", "95 % interval", "p (Holm)", "verdict", "not used"];
 
 /// A comparison's row, for the page too.
 pub fn comparison(report: &Report, comparison: &Comparison) -> Vec<String> {

@@ -37,7 +37,7 @@ fn is_unprintable(c: char) -> bool {
 /// A number of bytes in the largest binary unit that keeps it whole: `4 KiB`, `1 MiB`, `1000 B`.
 pub fn bytes(count: u32) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let whole = units.iter().find(|(size, _)| count >= *size && count % size == 0);
+    let whole = units.iter().find(|(size, _)| count >= *size && count.is_multiple_of(*size));
     whole.map_or_else(|| format!("{count} B"), |(size, unit)| format!("{} {unit}", count / size))
 }
 

@@ -36,11 +36,32 @@ mod tests {
     }
 
     #[test]
-    fn a_published_table_s_decisions() {
-        // The example of `Holm` in the reference manual of the R package HDLSSkST 2.1.0 (CRAN): at 0.05 the third and the
-        // last of seven are rejected.
-        let p = [0.50, 0.01, 0.001, 0.69, 0.02, 0.05, 0.0025];
-        let rejected: Vec<u8> = adjusted(&p).iter().map(|p| u8::from(*p <= 0.05)).collect();
-        assert_eq!(rejected, [0, 0, 1, 0, 0, 0, 1]);
+    fn a_published_example_s_values() {
+        // The example of `padjust` in the reference of stdlib (stdlib.io, @stdlib/stats/padjust), whose fourth value is held
+        // up by the one before it.
+        close(&adjusted(&[0.319, 0.201, 0.4, 0.374, 0.113]), &[0.957, 0.804, 0.957, 0.957, 0.565]);
+    }
+
+    #[test]
+    fn a_published_example_s_decisions() {
+        // ETH Zurich, Applied Multivariate Statistics, multTesting.R: of five at 5 %, four are below it uncorrected, one is
+        // rejected by Bonferroni and two by Holm.
+        let p = [0.011, 0.02, 0.005, 0.13, 0.04];
+        let rejected = |p: &[f64]| p.iter().filter(|p| **p < 0.05).count();
+        assert_eq!((rejected(&p), rejected(&p.map(|p| p * 5.0)), rejected(&adjusted(&p))), (4, 1, 2));
+    }
+
+    #[test]
+    fn a_published_table() {
+        // Benjamini and Hochberg, "Controlling the false discovery rate", Journal of the Royal Statistical Society B 57,
+        // 1995, section 3.2: fifteen p-values of a trial of thrombolysis. Bonferroni's and Hochberg's methods reject the
+        // same three at 0.05, and Holm's lies between the two.
+        let p = [
+            0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719, 0.6528,
+            0.7590, 1.0,
+        ];
+        let adjusted = adjusted(&p);
+        close(&adjusted[..4], &[0.0015, 0.0056, 0.0247, 0.114]);
+        assert_eq!(adjusted.iter().filter(|p| **p <= 0.05).count(), 3);
     }
 }
