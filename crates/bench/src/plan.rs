@@ -5,6 +5,7 @@
 
 use crate::Error;
 use crate::rng::{Rng, Stream};
+use crate::stats::signflip::{blocks_needed, least_p};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
@@ -218,6 +219,14 @@ impl Plan {
         order
     }
 
+    /// How many blocks the plan would need for any of its corrected p-values to be able to fall below 0.05, if it has fewer:
+    /// to be said before hours are spent. Verdicts come from intervals and do not depend on it.
+    pub fn blocks_short_of(&self) -> Option<u32> {
+        let family_size = self.family().len();
+        let possible = least_p(self.declared.blocks) * family_size as f64 <= 0.05;
+        if possible { None } else { Some(blocks_needed(family_size, 0.05).unwrap_or(u32::MAX)) }
+    }
+
     /// The hypotheses that Holm's correction covers: every measure of every cell that is not the baseline's.
     pub fn family(&self) -> Vec<(u32, Measure)> {
         let compared = self.cells.iter().enumerate().filter(|(_, cell)| cell.target != self.baseline);
@@ -411,6 +420,13 @@ mod tests {
             wrong(&mut declared);
             assert!(Plan::new(declared).is_err(), "wrong number {number} was accepted");
         }
+    }
+
+    #[test]
+    fn a_plan_says_when_its_blocks_cannot_be_enough() {
+        // Four comparisons: 4 x 2 / 2^8 is 0.031, and 4 x 2 / 2^7 is 0.063.
+        let of = |blocks| Plan::new(Declaration { blocks, ..declared() }).unwrap().blocks_short_of();
+        assert_eq!((of(8), of(7), of(1)), (None, Some(8), Some(8)));
     }
 
     #[test]

@@ -58,12 +58,15 @@ fn legend(report: &Report) -> String {
 fn comparisons(report: &Report) -> String {
     let mut out = String::from("<section><h2>Compared with the baseline</h2>");
     for measure in &report.plan().declared().measures {
-        let (plot, left_out) = plots::gains(report, *measure);
+        let panels = plots::gains(report, *measure);
+        for plot in &panels.drawn {
+            let _ = write!(out, "<figure class=\"wide\">{plot}</figure>");
+        }
         let _ = write!(
             out,
-            "<figure class=\"wide\">{plot}<figcaption>By {measure}. Mark and bar: geometric mean and 95 % interval; small \
-             dots: single blocks; band: within the declared criteria.{}</figcaption></figure>",
-            left_out_note(left_out, "more rows are in the table")
+            "<p class=\"note\">By {measure}. Mark and bar: geometric mean and 95 % interval; small dots: single blocks; band: \
+             within the declared criteria.{}</p>",
+            left_out_note(panels.left_out, "more comparisons are in the table")
         );
     }
     let rows: Vec<_> = report.analysis().comparisons.iter().map(|c| table::comparison(report, c)).collect();
@@ -86,7 +89,7 @@ fn grid(title: &str, panels: &Panels) -> String {
     let figures: String = panels.drawn.iter().map(|svg| format!("<figure>{svg}</figure>")).collect();
     let note =
         left_out_note(panels.left_out, "more plots of this kind were left out; the table below has their figures");
-    format!("<section><h2>{title}</h2><div class=\"grid\">{figures}</div><p class=\"note\">{note}</p></section>")
+    format!("<section><h2>{title}</h2><div class=\"panels\">{figures}</div><p class=\"note\">{note}</p></section>")
 }
 
 fn left_out_note(count: usize, what: &str) -> String {
@@ -167,9 +170,9 @@ main{max-width:1060px;margin:0 auto;padding:24px 20px 60px}
 h1{font-size:26px;line-height:1.2;margin:0 0 8px;overflow-wrap:anywhere}
 h2{font-size:19px;margin:36px 0 10px}
 .lead{font-size:17px;margin:8px 0}
-.note,figcaption{color:var(--muted);font-size:13px}
+.note{color:var(--muted);font-size:13px}
 figure{margin:0 0 14px}
-.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:16px}
+.panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:16px}
 svg{display:block;max-width:100%;height:auto}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:6px 20px;padding:0;margin:14px 0}
 .legend li{display:flex;align-items:center;gap:8px;overflow-wrap:anywhere}
@@ -194,5 +197,5 @@ line.one{stroke:var(--muted);stroke-width:1.2}
 .d1{stroke-dasharray:7 3}.d2{stroke-dasharray:2.5 2.5}.d3{stroke-dasharray:9 3 2 3}
 @media print{@page{margin:14mm}body{font-size:11pt}main{max-width:none;padding:0}table{font-size:8pt}
 thead{display:table-header-group}figure,tr{break-inside:avoid}h2{break-after:avoid}.scroll{overflow:visible}
-.grid{grid-template-columns:1fr 1fr}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
+.panels{grid-template-columns:1fr 1fr}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 ";

@@ -7,8 +7,11 @@ use super::{Report, text};
 use crate::plan::{Cell, Measure, Operation};
 use crate::stats::{CellSummary, Comparison};
 
-/// The most rows of one plot of gains.
-const MAX_ROWS: usize = 300;
+/// The most rows of gains for one measure, and of one drawing of them.
+const MAX_ROWS: usize = 360;
+const ROWS_ON_A_SHEET: usize = 36;
+/// Where the rows of gains begin.
+const GAINS_TOP: f64 = 24.0;
 /// The most small plots of one kind.
 const MAX_PANELS: usize = 80;
 const PANEL: (f64, f64) = (440.0, 260.0);
@@ -24,18 +27,24 @@ pub struct Panels {
 }
 
 /// The gains of one measure: a row for each comparison, on a logarithmic axis, with each block's own gain as a small dot.
-/// Also how many rows were left out.
-pub fn gains(report: &Report, measure: Measure) -> (String, usize) {
-    let all = report.analysis().comparisons.iter().filter(|c| c.measure == measure);
-    let rows: Vec<&Comparison> = all.clone().take(MAX_ROWS).collect();
-    let height = 60.0 + 24.0 * rows.len() as f64;
+/// Drawn in pieces that fit a sheet of paper, all with the same axis; what is left out is counted in rows.
+pub fn gains(report: &Report, measure: Measure) -> Panels {
+    let all: Vec<&Comparison> = report.analysis().comparisons.iter().filter(|c| c.measure == measure).collect();
+    let rows = all.get(..MAX_ROWS).unwrap_or(&all);
+    let range = gain_range(report, rows);
+    let drawn = rows.chunks(ROWS_ON_A_SHEET).map(|piece| gains_piece(report, measure, piece, range)).collect();
+    Panels { drawn, left_out: all.len() - rows.len() }
+}
+
+fn gains_piece(report: &Report, measure: Measure, rows: &[&Comparison], range: (f64, f64)) -> String {
+    let height = 76.0 + 24.0 * rows.len() as f64;
     let mut svg = Svg::new(980.0, height, &format!("Gain over the baseline by {measure}, with 95 % intervals"));
-    let axis = Scale::new(gain_range(report, &rows), (300.0, 720.0));
+    let axis = Scale::new(range, (300.0, 720.0));
     gain_axis(&mut svg, report, &axis, height - 34.0);
     for (number, row) in rows.iter().enumerate() {
-        gain_row(&mut svg, report, row, &axis, 28.0 + 24.0 * number as f64);
+        gain_row(&mut svg, report, row, &axis, 40.0 + 24.0 * number as f64);
     }
-    (svg.finish(), all.count() - rows.len())
+    svg.finish()
 }
 
 /// The logarithms of the least and greatest gain to be shown; the criteria always are.
@@ -53,9 +62,8 @@ fn gain_range(report: &Report, rows: &[&Comparison]) -> (f64, f64) {
 fn gain_axis(svg: &mut Svg, report: &Report, axis: &Scale, bottom: f64) {
     let criteria = &report.plan().declared().criteria;
     let within = (axis.at(criteria.worse_below.ln()), axis.at(criteria.better_above.ln()));
-    svg.rectangle("band", (within.0, 14.0), (within.1, bottom));
-    svg.line("one", (axis.at(0.0), 14.0), (axis.at(0.0), bottom));
-    svg.text("tick", (axis.at(0.0), bottom + 14.0), Anchor::Middle, "1");
+    svg.rectangle("band", (within.0, GAINS_TOP), (within.1, bottom));
+    gain_tick(svg, "one", axis.at(0.0), bottom, "1");
     let steps = [1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1_000.0, 10_000.0];
     for direction in [-1.0, 1.0] {
         let mut last = axis.at(0.0);
@@ -63,13 +71,18 @@ fn gain_axis(svg: &mut Svg, report: &Report, axis: &Scale, bottom: f64) {
             let value = f64::powf(step, direction);
             let x = axis.at(value.ln());
             if axis.holds(value.ln()) && (x - last).abs() >= 36.0 {
-                svg.line("grid", (x, 14.0), (x, bottom));
-                svg.text("tick", (x, bottom + 14.0), Anchor::Middle, &text::figure(value));
+                gain_tick(svg, "grid", x, bottom, &text::figure(value));
                 last = x;
             }
         }
     }
     svg.text("tick", (510.0, bottom + 30.0), Anchor::Middle, "times better than the baseline (logarithmic)");
+}
+
+fn gain_tick(svg: &mut Svg, class: &str, x: f64, bottom: f64, name: &str) {
+    svg.line(class, (x, GAINS_TOP), (x, bottom));
+    svg.text("tick", (x, GAINS_TOP - 8.0), Anchor::Middle, name);
+    svg.text("tick", (x, bottom + 14.0), Anchor::Middle, name);
 }
 
 fn gain_row(svg: &mut Svg, report: &Report, row: &Comparison, axis: &Scale, y: f64) {
@@ -225,7 +238,8 @@ fn time_axis(svg: &mut Svg, time: &Scale, below: f64) {
             let x = time.at(nanoseconds.ln());
             if time.holds(nanoseconds.ln()) && x - last >= 56.0 {
                 svg.line("grid", (x, INSIDE.1), (x, below));
-                svg.text("tick", (x, below + 16.0), Anchor::Middle, &text::duration(nanoseconds).replace(".00", ""));
+                let name = text::duration(nanoseconds).replace(".00 ", " ").replace(".0 ", " ");
+                svg.text("tick", (x, below + 16.0), Anchor::Middle, &name);
                 last = x;
             }
         }

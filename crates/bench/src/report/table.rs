@@ -33,14 +33,26 @@ pub fn method(report: &Report) -> String {
     format!(
         "Gain: how many times better than the baseline in the same block, geometric mean over blocks. Interval: 95 %, {} \
          resamples of whole blocks, expanded percentiles. p: two-sided sign-flip test, corrected by Holm's method over all {} \
-         declared comparisons. Verdict, from the whole interval: better above {}, worse below {}, equivalent within; none \
+         declared comparisons{}. Verdict, from the whole interval: better above {}, worse below {}, equivalent within; none \
          with fewer than {} usable blocks.\n",
         bootstrap::RESAMPLES,
         report.analysis().family_size,
+        out_of_reach(report),
         criteria.better_above,
         criteria.worse_below,
         criteria.min_blocks
     )
+}
+
+/// That no corrected p-value could have become small, where that is so: a reader must not take it for lack of a difference.
+fn out_of_reach(report: &Report) -> String {
+    match report.plan().blocks_short_of() {
+        None => String::new(),
+        Some(u32::MAX) => " (more than any number of blocks can correct to below 0.05)".to_owned(),
+        Some(needed) => {
+            format!(" ({} blocks cannot bring one below 0.05, {needed} could)", report.plan().declared().blocks)
+        }
+    }
 }
 
 fn comparisons(report: &Report) -> Vec<Vec<String>> {

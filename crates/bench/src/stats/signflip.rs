@@ -29,6 +29,21 @@ pub fn p_value(log_gains: &[f64], seed: u64) -> PValue {
     }
 }
 
+/// The least p-value that so many blocks can give, however clear they are.
+pub fn least_p(blocks: u32) -> f64 {
+    if blocks as usize <= EXACT_UP_TO {
+        (2.0 / f64::from(1u32 << blocks)).min(1.0)
+    } else {
+        1.0 / (f64::from(DRAWS) + 1.0)
+    }
+}
+
+/// How many blocks it takes for a corrected p-value below `alpha` to be possible at all in a family of this size; none when no
+/// number of blocks is enough.
+pub fn blocks_needed(family_size: usize, alpha: f64) -> Option<u32> {
+    (1..=EXACT_UP_TO as u32 + 1).find(|blocks| least_p(*blocks) * family_size as f64 <= alpha)
+}
+
 fn exact(log_gains: &[f64]) -> f64 {
     let Some((_, flipped)) = log_gains.split_last() else { return 1.0 };
     let least = threshold(log_gains);
@@ -87,6 +102,18 @@ mod tests {
         let differences = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48].map(f64::from);
         assert_eq!(differences.iter().sum::<f64>(), 314.0);
         assert_eq!(exact(&differences), 863.0 * 2.0 / 32_768.0);
+    }
+
+    #[test]
+    fn what_a_family_needs() {
+        assert_eq!([0, 1, 2, 6, 16].map(least_p), [1.0, 1.0, 0.5, 0.031_25, 2.0 / 65_536.0]);
+        assert_eq!(least_p(6), exact(&[1.0; 6]));
+        assert_eq!(least_p(17), drawn(&[1.0; 40], 1, DRAWS));
+        // 32 comparisons: 2^n must be at least 2 x 32 / 0.05 = 1,280.
+        assert_eq!(blocks_needed(32, 0.05), Some(11));
+        assert_eq!(blocks_needed(1, 0.05), Some(6));
+        assert_eq!(blocks_needed(5_000, 0.05), Some(17));
+        assert_eq!(blocks_needed(6_000, 0.05), None);
     }
 
     #[test]
