@@ -13,9 +13,9 @@ use std::fmt::{self, Display};
 /// The most targets: as many as a reader can tell apart in a plot, and some.
 pub const MAX_TARGETS: usize = 32;
 /// The most cells in a block.
-pub const MAX_CELLS: usize = 10_000;
-/// The most runs in all, which bounds the observations a report holds.
-pub const MAX_RUNS: usize = 1_000_000;
+pub const MAX_CELLS: usize = 2_000;
+/// The most runs in all: days of measuring. It bounds what a report holds, and how long a file can make its reader compute.
+pub const MAX_RUNS: usize = 100_000;
 /// The longest label in bytes.
 pub const MAX_LABEL_BYTES: usize = 400;
 const MAX_MS: u64 = 24 * 3_600 * 1_000;

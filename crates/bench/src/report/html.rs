@@ -59,15 +59,15 @@ fn comparisons(report: &Report) -> String {
     let mut out = String::from("<section><h2>Compared with the baseline</h2>");
     for measure in &report.plan().declared().measures {
         let panels = plots::gains(report, *measure);
+        let _ = write!(
+            out,
+            "<h3>By {measure}</h3><p class=\"note\">Mark and bar: geometric mean and 95 % interval; small dots: single blocks; \
+             band: within the declared criteria.{}</p>",
+            left_out_note(panels.left_out, "more comparisons are in the table")
+        );
         for plot in &panels.drawn {
             let _ = write!(out, "<figure class=\"wide\">{plot}</figure>");
         }
-        let _ = write!(
-            out,
-            "<p class=\"note\">By {measure}. Mark and bar: geometric mean and 95 % interval; small dots: single blocks; band: \
-             within the declared criteria.{}</p>",
-            left_out_note(panels.left_out, "more comparisons are in the table")
-        );
     }
     let rows: Vec<_> = report.analysis().comparisons.iter().map(|c| table::comparison(report, c)).collect();
     out + &html_table(&table::COMPARISON_HEAD, &rows) + &format!("<p class=\"note\">{}</p></section>", method(report))
@@ -105,7 +105,7 @@ fn discarded(report: &Report) -> String {
     let listed = report.observations().iter().filter_map(|o| match &o.outcome {
         Outcome::Discarded { reason, detail, .. } => {
             let cell = report.plan().cell(o.cell).map(|c| text::cell(report.plan(), c)).unwrap_or_default();
-            Some(vec![o.block.to_string(), cell, reason.to_string(), detail.clone()])
+            Some(vec![cell, o.block.to_string(), reason.to_string(), detail.clone()])
         }
         Outcome::Accepted(_) => None,
     });
@@ -114,7 +114,7 @@ fn discarded(report: &Report) -> String {
         return "<section><h2>Discarded runs</h2><p>None.</p></section>".to_owned();
     }
     let note = left_out_note(listed.count() - rows.len(), "more are in the report's JSON");
-    let table = html_table(&["block", "cell", "reason", "detail"], &rows);
+    let table = html_table(&["cell", "block", "reason", "detail"], &rows);
     format!("<section><h2>Discarded runs</h2>{table}<p class=\"note\">{note}</p></section>")
 }
 
@@ -144,7 +144,7 @@ fn pairs(title: &str, rows: &[[String; 2]]) -> String {
         format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escaped(name), escaped(value))
     };
     let body: String = rows.iter().map(each).collect();
-    format!("<section><h2>{title}</h2><div class=\"scroll\"><table><tbody>{body}</tbody></table></div></section>")
+    format!("<section><h2>{title}</h2><div class=\"scroll pairs\"><table><tbody>{body}</tbody></table></div></section>")
 }
 
 fn html_table(head: &[&str], rows: &[Vec<String>]) -> String {
@@ -154,7 +154,7 @@ fn html_table(head: &[&str], rows: &[Vec<String>]) -> String {
         format!("<tr>{cells}</tr>\n")
     };
     let body: String = rows.iter().map(row).collect();
-    format!("<div class=\"scroll\"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
+    format!("<div class=\"scroll figures\"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
 }
 
 /// Colours are named once for light and once for dark. Dark is for screens alone, so that paper is always light. The eight
@@ -169,17 +169,21 @@ body{margin:0;background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,-appl
 main{max-width:1060px;margin:0 auto;padding:24px 20px 60px}
 h1{font-size:26px;line-height:1.2;margin:0 0 8px;overflow-wrap:anywhere}
 h2{font-size:19px;margin:36px 0 10px}
+h3{font-size:15px;margin:20px 0 2px}
+.note{margin:0 0 10px}
 .lead{font-size:17px;margin:8px 0}
 .note{color:var(--muted);font-size:13px}
 figure{margin:0 0 14px}
 .panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:16px}
 svg{display:block;max-width:100%;height:auto}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:6px 20px;padding:0;margin:14px 0}
-.legend li{display:flex;align-items:center;gap:8px;overflow-wrap:anywhere}
+.legend li{display:flex;align-items:center;gap:8px;max-width:100%;overflow-wrap:break-word}
 .legend svg{flex:none}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;width:100%}
-th,td{text-align:left;padding:4px 12px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:anywhere}
+th,td{text-align:left;padding:4px 12px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:break-word}
+.figures td:nth-child(2){white-space:nowrap}
+.pairs td,.pairs th{overflow-wrap:anywhere}
 thead th{color:var(--muted);font-weight:600;white-space:nowrap}
 tbody th{font-weight:500}
 text{fill:var(--fg);font:12px system-ui,-apple-system,Segoe UI,Roboto,sans-serif}
@@ -196,6 +200,6 @@ line.one{stroke:var(--muted);stroke-width:1.2}
 .curve{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}
 .d1{stroke-dasharray:7 3}.d2{stroke-dasharray:2.5 2.5}.d3{stroke-dasharray:9 3 2 3}
 @media print{@page{margin:14mm}body{font-size:11pt}main{max-width:none;padding:0}table{font-size:8pt}
-thead{display:table-header-group}figure,tr{break-inside:avoid}h2{break-after:avoid}.scroll{overflow:visible}
+thead{display:table-header-group}figure,tr{break-inside:avoid}h2,h3,.note{break-after:avoid}.scroll{overflow:visible}
 .panels{grid-template-columns:1fr 1fr}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 ";

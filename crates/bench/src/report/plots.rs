@@ -9,7 +9,7 @@ use crate::stats::{CellSummary, Comparison};
 
 /// The most rows of gains for one measure, and of one drawing of them.
 const MAX_ROWS: usize = 360;
-const ROWS_ON_A_SHEET: usize = 36;
+const ROWS_ON_A_SHEET: usize = 30;
 /// Where the rows of gains begin.
 const GAINS_TOP: f64 = 24.0;
 /// The most small plots of one kind.
