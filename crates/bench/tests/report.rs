@@ -168,3 +168,27 @@ fn the_table_says_verdicts_and_what_was_left_out() {
     assert!(hostile.chars().all(|c| c == '\n' || !c.is_control()));
     assert!(!hostile.contains('\u{202e}'));
 }
+
+#[test]
+fn numbers_at_their_limits_break_nothing() {
+    let json = report(["a", "b", "c"], "").to_json().unwrap();
+    let limits = [0, 1, u64::MAX];
+    let mut value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let runs = value["observations"].as_array_mut().unwrap();
+    for (number, run) in runs.iter_mut().enumerate() {
+        if let Some(measurement) = run["outcome"].get_mut("accepted") {
+            measurement["elapsed_ns"] = limits[number % 3].into();
+            measurement["bytes"] = limits[number / 3 % 3].into();
+            measurement["operations"] = limits[number / 9 % 3].into();
+            let latency = serde_json::json!({
+                "min_ns": u64::MAX, "max_ns": u64::MAX, "sum_ns": u64::MAX, "buckets": [[7_423, u64::MAX]]
+            });
+            measurement["latency"] = latency;
+        }
+    }
+    let report = Report::from_json(value.to_string().as_bytes()).unwrap();
+    let page = report.to_html();
+    parsed(&page);
+    assert!(!page.contains("NaN") && !page.contains(">inf"));
+    assert!(!report.to_table().contains("NaN"));
+}
