@@ -156,6 +156,7 @@ static void connect_nfs(struct conn *c)
     char url[512], name[64], verifier[16];
     const char *mount_port = getenv("NL_MOUNTPORT");
     c->nfs = nfs_init_context();
+    nfs_set_dircache(c->nfs, 0);
     if (opt.proto[1] == '4') {
         snprintf(name, sizeof name, "netload-%d-%d", (int)getpid(), c->id);
         snprintf(verifier, 9, "%04x%04x", (int)getpid() & 0xffff, c->id & 0xffff);

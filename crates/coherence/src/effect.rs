@@ -3,7 +3,7 @@
 
 use vfs::FileId;
 
-use crate::{Caching, HolderKey, Owner};
+use crate::{Caching, HolderKey, LockOwner, Owner};
 
 /// A point in time: milliseconds since an origin of the caller's choosing, never going back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -65,6 +65,11 @@ pub enum Effect {
 pub trait EffectSink: Send + Sync {
     /// Takes one effect.
     fn effect(&self, effect: Effect);
+
+    /// Nobody waits for `ticket` any more, whose effect has come or is on its way.
+    fn forget(&self, ticket: Ticket) {
+        let _ = ticket;
+    }
 }
 
 /// Who gives way: holders that nobody has heard of for long, but whose claims are kept until somebody minds them
@@ -79,7 +84,19 @@ pub trait GivesWay: Send + Sync {
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     pub(crate) effects: Vec<Effect>,
+    /// What became of POSIX owners that waited: theirs is the server that hands delegations out.
+    pub(crate) posix: Vec<Effect>,
     pub(crate) timers: Vec<Timer>,
+}
+
+impl Out {
+    /// What became of a wait for byte ranges.
+    pub(crate) fn waited(&mut self, owner: LockOwner, effect: Effect) {
+        match owner {
+            LockOwner::Open(_) => self.effects.push(effect),
+            LockOwner::Posix(_) => self.posix.push(effect),
+        }
+    }
 }
 
 /// A deadline set or lifted.

@@ -174,11 +174,10 @@ impl Locks {
 
     /// Drops all an owner holds and waits for.
     pub(crate) fn release(&mut self, owner: LockOwner, limits: &Limits, out: &mut Out) {
-        let effects = &mut out.effects;
         self.line.retain(|waiter| {
             let stays = waiter.owner != owner;
             if !stays {
-                effects.push(Effect::Abandoned(waiter.ticket));
+                out.waited(owner, Effect::Abandoned(waiter.ticket));
             }
             stays
         });
@@ -210,7 +209,7 @@ impl Locks {
         let room = self.set.len().saturating_add(waiter.ranges.len()) <= limits.locks_per_file;
         let granted = room && self.take(waiter.owner, &waiter.ranges).is_ok();
         if granted {
-            out.effects.push(Effect::Granted(waiter.ticket));
+            out.waited(waiter.owner, Effect::Granted(waiter.ticket));
         }
         granted
     }

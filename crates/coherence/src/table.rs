@@ -62,7 +62,7 @@ pub(crate) struct Inner {
     tickets: AtomicU64,
     pub(crate) limits: Limits,
     sink: Option<Arc<dyn EffectSink>>,
-    /// Where the effects on delegations go, and who gives way: the server that hands delegations out.
+    /// Where the effects on delegations and on POSIX owners go, and who gives way: the server that hands delegations out.
     delegations: OnceLock<Served>,
 }
 
@@ -134,7 +134,7 @@ impl Table {
         Self { inner: Arc::new(inner) }
     }
 
-    /// From now on effects on what an NFS client holds go to `sink` and not to the table's own, and `way` is asked
+    /// From now on effects on what an NFS client holds or waits for go to `sink` and not to the table's own, and `way` is asked
     /// before anybody is refused for what it may give up. Who is to return a delegation has `recall_deadline_ms`, a lease
     /// at least (RFC 8881 10.4.6). Only the first call counts.
     pub fn serve_delegations(&self, sink: Arc<dyn EffectSink>, way: Arc<dyn GivesWay>, recall_deadline_ms: u64) {
@@ -194,6 +194,15 @@ impl Table {
     /// Takes a waiting operation off the line. False when it no longer waits: its effect is under way or has arrived.
     pub fn cancel(&self, file: FileId, ticket: Ticket) -> bool {
         self.inner.change(Instant::default(), file, |state, _| state.cancel(ticket)).unwrap_or(false)
+    }
+
+    /// The caller will not wait, and asks again by itself: nothing is to be kept of the ticket it was handed.
+    pub fn give_up(&self, file: FileId, ticket: Ticket) {
+        if !self.cancel(file, ticket)
+            && let Some(sink) = &self.inner.sink
+        {
+            sink.forget(ticket);
+        }
     }
 
     /// The holder acknowledges a break and keeps `kept` (MS-SMB2 3.3.5.22). Returns what it holds now.
@@ -417,13 +426,19 @@ impl Inner {
                 };
             }
         }
+        let delegations = self.delegations.get().map(|served| &served.sink);
+        for effect in out.posix {
+            if let Some(sink) = delegations.or(self.sink.as_ref()) {
+                sink.effect(effect);
+            }
+        }
         for effect in out.effects {
             let holder = match &effect {
                 Effect::Break { holder, .. } | Effect::Revoked { holder, .. } => Some(holder),
                 _ => None,
             };
-            match (holder, self.delegations.get(), &self.sink) {
-                (Some(HolderKey::Client(_)), Some(served), _) => served.sink.effect(effect),
+            match (holder, delegations, &self.sink) {
+                (Some(HolderKey::Client(_)), Some(sink), _) => sink.effect(effect),
                 (_, _, Some(sink)) => sink.effect(effect),
                 _ => {}
             }

@@ -10,18 +10,17 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
-use vfs::{Change, FileId, Happened, Told, VfsError, VfsResult, Wait, Watching};
+use vfs::{Change, FileId, Happened, Told, VfsError, VfsResult, Watching};
 
 use crate::errno::vfs_error;
 use crate::feed_events::{Event, Place, parse};
-use crate::node::LocalNode;
 use crate::resolve::{Root, below};
 use crate::{stat, sys};
 
@@ -45,8 +44,6 @@ pub type Handle = (i32, Vec<u8>);
 #[derive(Default)]
 pub struct Feed {
     open: Mutex<Option<Arc<Group>>>,
-    /// Directories watched now.
-    watched: Arc<AtomicUsize>,
 }
 
 struct Group {
@@ -55,7 +52,6 @@ struct Group {
     stop: OwnedFd,
     whole_renames: AtomicBool,
     state: Mutex<State>,
-    watched: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -120,41 +116,6 @@ impl Root {
         Ok(Box::new(guard))
     }
 
-    /// See [`vfs::Backend::tell`].
-    pub fn tell(&self, dir: BorrowedFd<'_>, name: &[u8], what: Happened, to: Option<(BorrowedFd<'_>, &[u8])>) {
-        if self.feed.watched.load(Relaxed) == 0 {
-            return;
-        }
-        let Some(group) = self.feed.open.lock().clone() else { return };
-        let place = |(fd, name): (BorrowedFd<'_>, &[u8])| Some((sys::name_to_handle(fd, c"").ok()?, name.to_vec()));
-        let seen = if what == Happened::Removed { None } else { to.or(Some((dir, name))) };
-        let is_directory = seen
-            .is_some_and(|(fd, name)| stat::of_entry(fd, name).is_ok_and(|attr| attr.kind == vfs::FileKind::Directory));
-        match (place((dir, name)), to) {
-            (from, Some(to)) => group.tell_renamed(self, &from, &place(to), is_directory),
-            (Some(place), None) => group.tell(self, &place, what, is_directory),
-            (None, None) => {}
-        }
-    }
-
-    /// See [`vfs::Backend::tell_of`].
-    pub fn tell_of(&self, node: &LocalNode, what: Happened) {
-        if self.feed.watched.load(Relaxed) == 0 {
-            return;
-        }
-        let Ok(path) = self.path_of(node) else { return };
-        let (Some(parent), Some(name)) = (path.parent(), path.last()) else { return };
-        let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let dir = self.identity.as_own(|| {
-            let found =
-                self.resolve(self.fd.as_fd(), parent.as_bytes(), flags, ResolveFlags::NO_SYMLINKS, Wait::Allowed);
-            found.map_err(vfs_error)
-        });
-        if let Ok(dir) = dir {
-            self.tell(dir.as_fd(), name.as_bytes(), what, None);
-        }
-    }
-
     fn group(self: &Arc<Self>) -> VfsResult<Arc<Group>> {
         let mut open = self.feed.open.lock();
         if let Some(group) = &*open {
@@ -162,8 +123,8 @@ impl Root {
         }
         let fan = sys::fanotify_init().map_err(|_| VfsError::NotSupported)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(vfs_error)?;
-        let (state, watched) = (Mutex::default(), Arc::clone(&self.feed.watched));
-        let group = Arc::new(Group { fan, stop, whole_renames: AtomicBool::new(true), state, watched });
+        let state = Mutex::default();
+        let group = Arc::new(Group { fan, stop, whole_renames: AtomicBool::new(true), state });
         let (root, reader) = (Arc::downgrade(self), Arc::clone(&group));
         let started = std::thread::Builder::new().name("local-changes".into()).spawn(move || reader.read(&root));
         started.map_err(|_| VfsError::NotSupported)?;
@@ -207,7 +168,6 @@ impl Group {
         let id = stat::of_fd(&fd)?.id;
         watch.dirs.push(handle.clone());
         dirs.insert(handle, Marked { fd, id, of: HashSet::from([number]) });
-        self.watched.store(dirs.len(), Relaxed);
         Ok(())
     }
 
@@ -260,7 +220,6 @@ impl Group {
                 state.dirs.remove(&handle);
             }
         }
-        self.watched.store(state.dirs.len(), Relaxed);
     }
 
     /// The thread: until the backend goes.

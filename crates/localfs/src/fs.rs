@@ -9,8 +9,8 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstatfs, fstatvf
 use rustix::io::Errno;
 use vfs::casefold::FoldCache;
 use vfs::{
-    Access, Attr, Backend, Capabilities, Cred, Disposition, FileId, FileKind, FsStat, Happened, Node, OpenHow, Opened,
-    Path, Rename, Told, VfsError, VfsResult, Wait, WantKind, Watching,
+    Access, Attr, Backend, Capabilities, Cred, Disposition, FileId, FileKind, FsStat, Node, OpenHow, Opened, Path,
+    Rename, Told, VfsError, VfsResult, Wait, WantKind, Watching,
 };
 
 use crate::errno::vfs_error;
@@ -395,20 +395,6 @@ impl Backend for LocalFs {
 
     fn watch(&self, dir: &dyn Node, below: bool, told: &Arc<dyn Told>) -> VfsResult<Watching> {
         self.root.watch(LocalNode::directory(&self.root, dir)?.fd.as_fd(), below, told)
-    }
-
-    fn tell(&self, dir: &dyn Node, name: vfs::Name<'_>, what: Happened, to: Option<(&dyn Node, vfs::Name<'_>)>) {
-        let fd = |node| LocalNode::of(&self.root, node).map(|node| node.fd.as_fd());
-        let to = to.and_then(|(node, name)| Some((fd(node).ok()?, name.as_bytes())));
-        if let Ok(dir) = fd(dir) {
-            self.root.tell(dir, name.as_bytes(), what, to);
-        }
-    }
-
-    fn tell_of(&self, node: &dyn Node, what: Happened) {
-        if let Ok(node) = LocalNode::of(&self.root, node) {
-            self.root.tell_of(node, what);
-        }
     }
 
     fn fs_stat(&self) -> VfsResult<FsStat> {

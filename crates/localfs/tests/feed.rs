@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use localfs::{LocalFs, LocalFsOptions};
 use parking_lot::Mutex;
-use vfs::{Access, Backend, Change, Cred, Disposition, Happened, Name, Node, OpenHow, Path, Told, Wait, WantKind};
+use vfs::{Access, Backend, Change, Cred, Disposition, Node, OpenHow, Path, Told, Wait, WantKind};
 
 /// Notes what it is told.
 #[derive(Default)]
@@ -125,21 +125,4 @@ fn directories_below_are_watched_too_and_those_that_come() {
     notes.take(&["Renamed watched/below/ watched/moved", "Added watched/moved/made/h"]);
     shell(&scratch.0, "rm -r watched");
     notes.take(&["Removed watched/moved/made/h", "Removed watched/moved/"]);
-}
-
-#[test]
-fn another_server_of_the_process_can_say_what_it_did() {
-    let scratch = Scratch::new("tell");
-    let fs = LocalFs::new(&scratch.0, LocalFsOptions::default()).unwrap();
-    let dir = open(&fs, "watched", WantKind::Directory, Disposition::Open);
-    let name = |name: &'static [u8]| Name::new(name).unwrap();
-    fs.tell(&*dir, name(b"unseen"), Happened::Added, None); // nobody watches
-    let Some((notes, _watching)) = watch(&fs, false) else { return };
-    let file = open(&fs, "watched/f", WantKind::File, Disposition::Create);
-    fs.tell(&*dir, name(b"f"), Happened::Added, None);
-    fs.tell_of(&*file, Happened::Written);
-    let other = open(&fs, "other", WantKind::Directory, Disposition::Open);
-    fs.tell(&*dir, name(b"f"), Happened::Renamed, Some((&*other, name(b"g"))));
-    fs.tell(&*other, name(b"g"), Happened::Removed, None);
-    assert_eq!(notes.take(&["Removed watched/f"]), ["Added watched/f", "Written watched/f", "Removed watched/f"]);
 }

@@ -70,6 +70,11 @@ impl Smb {
         self.volumes.get(share)
     }
 
+    /// Who is told of what other servers change in a share.
+    pub fn witness(&self, share: &str) -> Option<Arc<dyn vfs::Witness>> {
+        self.server.share(share).map(|share| share as Arc<dyn vfs::Witness>)
+    }
+
     /// Makes a connection's machine on its shard.
     pub fn factory(&self) -> MachineFactory {
         let (server, counters, cores) = (Arc::clone(&self.server), Arc::clone(&self.counters), self.cores);
@@ -273,7 +278,7 @@ fn netbios(name: &str) -> String {
 }
 
 /// The machine's name without its domain.
-fn machine_name() -> String {
+pub fn machine_name() -> String {
     let system = rustix::system::uname();
     let name = system.nodename().to_string_lossy();
     match name.split('.').next() {

@@ -1,8 +1,8 @@
-//! Calling NFSv4.0 clients back: a connection to where the client says it listens, one call, one reply, each on a thread
-//! of its own. Recalls are rare, and nobody waits for them here.
+//! Calling NFS clients back: a connection to where the client listens, or a datagram, one call, one reply, each on a thread
+//! of its own. Recalls and granted locks are rare, and nobody waits for them here.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -11,6 +11,8 @@ use nfs_server::{Dialer, OnReply};
 
 /// How long a client may take to answer.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// The same for a datagram, which may get lost.
+const DATAGRAM_PATIENCE: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 /// Calls under way.
 const MOST_CALLS: usize = 64;
 /// No callback's reply is longer.
@@ -35,6 +37,23 @@ impl Drop for Counted {
 
 impl Dialer for Threads {
     fn call(&self, to: SocketAddr, record: Vec<u8>, done: OnReply) {
+        self.beside(to, record, done, exchange);
+    }
+
+    fn datagram(&self, to: SocketAddr, record: Vec<u8>, done: OnReply) {
+        self.beside(to, record, done, exchange_datagrams);
+    }
+}
+
+impl Threads {
+    /// Runs `exchange` on a thread.
+    fn beside(
+        &self,
+        to: SocketAddr,
+        record: Vec<u8>,
+        done: OnReply,
+        exchange: fn(SocketAddr, &[u8]) -> io::Result<Vec<u8>>,
+    ) {
         let counted = Counted(Arc::clone(&self.calls));
         if self.calls.fetch_add(1, Relaxed) >= MOST_CALLS {
             return done(None);
@@ -42,7 +61,7 @@ impl Dialer for Threads {
         let work = move || {
             let reply = exchange(to, &record);
             if let Err(error) = &reply {
-                tracing::debug!(%error, %to, "an NFSv4.0 client cannot be called back");
+                tracing::debug!(%error, %to, "a client cannot be called back");
             }
             drop(counted);
             done(reply.ok());
@@ -51,6 +70,28 @@ impl Dialer for Threads {
             tracing::warn!(%error, "cannot start a thread to call a client back");
         }
     }
+}
+
+/// Sends one datagram, more than once if need be, and takes the one that answers it.
+fn exchange_datagrams(to: SocketAddr, record: &[u8]) -> io::Result<Vec<u8>> {
+    let any = if to.is_ipv4() { SocketAddr::from(([0, 0, 0, 0], 0)) } else { SocketAddr::from(([0u16; 8], 0)) };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(to)?;
+    let mut reply = vec![0; MOST_REPLY_BYTES];
+    for patience in DATAGRAM_PATIENCE {
+        socket.set_read_timeout(Some(patience))?;
+        socket.send(record)?;
+        match socket.recv(&mut reply) {
+            Ok(len) if len >= 4 && reply.get(..4) == record.get(..4) => {
+                reply.truncate(len);
+                return Ok(reply);
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 /// Sends one record and takes one.
@@ -105,5 +146,22 @@ mod tests {
         client.join().unwrap();
         threads.call(address, b"ping".to_vec(), tell(&told));
         assert_eq!(answers.recv().unwrap(), None);
+    }
+
+    #[test]
+    fn a_datagram_is_sent_again_and_answered_by_its_own_number() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let client = std::thread::spawn(move || {
+            let mut call = [0; 64];
+            socket.recv_from(&mut call).unwrap();
+            let (len, peer) = socket.recv_from(&mut call).unwrap();
+            assert_eq!(&call[..len], b"pingpong");
+            socket.send_to(b"pingpang", peer).unwrap();
+        });
+        let (told, answers) = channel();
+        Threads::default().datagram(address, b"pingpong".to_vec(), Box::new(move |reply| told.send(reply).unwrap()));
+        assert_eq!(answers.recv().unwrap(), Some(b"pingpang".to_vec()));
+        client.join().unwrap();
     }
 }

@@ -18,9 +18,12 @@ mod logging;
 mod nfs;
 mod password;
 mod plan;
+mod portmapper;
+mod rpcbind;
 mod serve;
 mod state;
 mod status;
+mod udp;
 mod user_command;
 mod volumes;
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use auth::{NssUsers, SystemUsers};
 use localfs::LocalFs;
 use nfs_server::{
     Config, Connection, Export, ExportOptions, HandleKey, KEY_BYTES, PathCounters, PathTotals, Server, Shard, Squash,
@@ -16,13 +17,13 @@ use rustix::fs::{FlockOperation, flock};
 use transport::{Accepted, MachineFactory, ShardEnv};
 use vfs::{Backend, Cred, Executor, PipePool};
 
-use crate::assembly::{Smb, random};
+use crate::assembly::{Smb, machine_name, random};
 use crate::config::Share;
 use crate::dial::Threads;
 use crate::drive::drive;
 use crate::failure::Failure;
 use crate::plan::{Plan, PlannedShare};
-use crate::state::ClientStore;
+use crate::state::{ClientStore, LockingHosts};
 
 /// How often idle files are closed.
 const SWEEP: Duration = Duration::from_secs(2);
@@ -46,8 +47,15 @@ impl Nfs {
     pub fn new(plan: &Plan, smb: &Smb, shards: usize, cores: usize) -> Result<Self, Failure> {
         let state = State::open(plan.config.server.state.as_deref())?;
         let dialer: Arc<dyn nfs_server::Dialer> = Arc::new(Threads::default());
-        let env =
-            nfs_server::Env { clock: smb.clock(), random: random(), dialer: Some(dialer), store: state.clients() };
+        let env = nfs_server::Env {
+            clock: smb.clock(),
+            random: random(),
+            dialer: Some(dialer),
+            store: state.clients(),
+            hosts: state.hosts(),
+            groups: Some(Arc::new(SystemGroups)),
+            host_name: plan.config.server.name.clone().unwrap_or_else(machine_name),
+        };
         let key = HandleKey::new(&state.key);
         let server = Server::new(settings(plan, smb)?, key, smb.table().clone(), env);
         let shared = Arc::new(Shared { server, volumes: Mutex::default() });
@@ -65,6 +73,11 @@ impl Nfs {
             let shard = shard(env, counters, cores);
             Box::new(NfsMachine(Connection::new(Arc::clone(&server), shard, accepted.peer, accepted.local)))
         })
+    }
+
+    /// The server, for those who bring it more than connections.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.shared.server
     }
 
     /// Takes up another plan, which `smb` has taken up already.
@@ -142,8 +155,14 @@ fn export(plan: &Plan, share: &PlannedShare, smb: &Smb) -> Result<Export, Failur
         squash,
         anon,
         privileged_port: settings.nfs_privileged_port,
+        server_groups: settings.nfs_server_groups,
     };
-    Ok(Export { name: settings.name.clone(), backend: Arc::clone(volume) as Arc<dyn Backend>, options })
+    Ok(Export {
+        name: settings.name.clone(),
+        backend: Arc::clone(volume) as Arc<dyn Backend>,
+        options,
+        witness: smb.witness(&settings.name),
+    })
 }
 
 /// Whether the share makes a difference between users that NFS cannot make, or wants encryption.
@@ -167,6 +186,16 @@ fn shard(env: &ShardEnv, counters: Arc<PathCounters>, cores: usize) -> Shard {
         executor,
         idle_cores: Arc::new(move || cores.saturating_sub(1 + load.running().max(1) + workers.pending())),
         counters,
+    }
+}
+
+/// The groups of the system's users, by way of the name service.
+struct SystemGroups;
+
+impl nfs_server::Groups for SystemGroups {
+    fn groups_of(&self, uid: u32) -> Result<Vec<u32>, String> {
+        let found = NssUsers.by_uid(uid).map_err(|error| error.to_string())?;
+        Ok(found.map(|identity| identity.groups).unwrap_or_default())
     }
 }
 
@@ -213,6 +242,17 @@ impl State {
             Ok(store) => Some(Arc::new(store)),
             Err(error) => {
                 tracing::warn!(%error, "NFSv4 clients will not have their files again after a restart");
+                None
+            }
+        }
+    }
+
+    /// Where it is kept which hosts hold locks over NFSv3. Without it they are not told of a restart.
+    fn hosts(&self) -> Option<Arc<dyn nfs_server::Store>> {
+        match LockingHosts::open(self.directory.as_deref()?) {
+            Ok(store) => Some(Arc::new(store)),
+            Err(error) => {
+                tracing::warn!(%error, "NFSv3 clients will not have their locks again after a restart");
                 None
             }
         }

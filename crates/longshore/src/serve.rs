@@ -16,7 +16,8 @@ use crate::hints::{Hints, nfs_text};
 use crate::listen::{cannot_listen, reachable};
 use crate::nfs::Nfs;
 use crate::plan::{Plan, PlannedShare, RunUser};
-use crate::{logging, plan, status};
+use crate::rpcbind::Registered;
+use crate::{logging, plan, portmapper, status};
 
 /// Serves until a signal ends it.
 pub fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
@@ -81,6 +82,8 @@ struct Running {
     smb: Smb,
     /// Where NFS is not off.
     nfs: Option<Nfs>,
+    /// With the machine's rpcbind.
+    registered: Option<Registered>,
     plan: Plan,
     addresses: Vec<SocketAddr>,
     nfs_addresses: Vec<SocketAddr>,
@@ -104,6 +107,7 @@ impl Running {
             transport,
             smb,
             nfs: None,
+            registered: None,
             plan,
             addresses,
             nfs_addresses: Vec::new(),
@@ -130,6 +134,9 @@ impl Running {
                 }
             }
         }
+        let wanted = config.server.portmapper;
+        let listen = |address| self.transport.listen(address, options, nfs.factory());
+        self.registered = portmapper::start(nfs.server(), &self.nfs_addresses, wanted, listen)?;
         self.nfs = (!self.nfs_addresses.is_empty()).then_some(nfs);
         Ok(())
     }
@@ -238,6 +245,7 @@ impl Running {
         let (old, new) = (&self.plan.config, &plan.config);
         if self.plan.listen != plan.listen
             || old.server.nfs != new.server.nfs
+            || old.server.portmapper != new.server.portmapper
             || old.log != new.log
             || old.data_path != new.data_path
         {
@@ -262,8 +270,9 @@ impl Running {
     }
 
     /// Lets requests in flight finish. A second signal ends the process as it is.
-    async fn stop(self, signals: &mut Signals) {
+    async fn stop(mut self, signals: &mut Signals) {
         status::stopping();
+        drop(self.registered.take());
         self.log_counts();
         let grace = Duration::from_secs(self.plan.config.limits.stop_seconds);
         tracing::info!(connections = self.transport.open_connections(), "stopping; a second signal stops at once");

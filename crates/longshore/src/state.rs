@@ -1,5 +1,6 @@
 //! The stores of what outlives the process: embedded databases in the state directory, one for SMB's persistent handles,
-//! opened by `assembly` where a share is continuously available, one for NFSv4's clients, opened by `nfs`. They keep the
+//! opened by `assembly` where a share is continuously available, one for NFSv4's clients and one for hosts that lock over
+//! NFSv3, opened by `nfs`. They keep the
 //! servers' records and never look into one.
 
 use std::os::unix::fs::DirBuilderExt;
@@ -24,11 +25,17 @@ pub fn default_directory() -> PathBuf {
     own.unwrap_or_else(|| PathBuf::from("/var/lib")).join("longshore")
 }
 
+const HOSTS: Table = TableDefinition::new("nfsv3-locking-hosts");
+const HOSTS_FILE: &str = "nfsv3-hosts.redb";
+
 /// SMB's handles. One process has them open at a time.
 pub struct StateStore(Records);
 
 /// NFSv4's clients. One process has them open at a time.
 pub struct ClientStore(Records);
+
+/// Hosts that hold locks over NFSv3. The same.
+pub struct LockingHosts(Records);
 
 /// A database with one table of numbered records.
 struct Records {
@@ -52,6 +59,13 @@ impl ClientStore {
     }
 }
 
+impl LockingHosts {
+    /// The same.
+    pub fn open(directory: &Path) -> Result<Self, nfs_server::StoreError> {
+        Records::open(directory, HOSTS_FILE, HOSTS).map(Self).map_err(nfs_server::StoreError)
+    }
+}
+
 impl Store for StateStore {
     fn load(&self) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
         self.0.load().map_err(StoreError)
@@ -72,11 +86,17 @@ impl nfs_server::Store for ClientStore {
     }
 
     fn apply(&self, changes: &[StoreChange]) -> Result<(), nfs_server::StoreError> {
-        let changes = changes.iter().map(|change| match change {
-            StoreChange::Put { id, record } => (*id, Some(record.as_slice())),
-            StoreChange::Remove { id } => (*id, None),
-        });
-        self.0.apply(changes).map_err(nfs_server::StoreError)
+        self.0.apply_nfs(changes)
+    }
+}
+
+impl nfs_server::Store for LockingHosts {
+    fn load(&self) -> Result<Vec<(u64, Vec<u8>)>, nfs_server::StoreError> {
+        self.0.load().map_err(nfs_server::StoreError)
+    }
+
+    fn apply(&self, changes: &[StoreChange]) -> Result<(), nfs_server::StoreError> {
+        self.0.apply_nfs(changes)
     }
 }
 
@@ -95,6 +115,14 @@ impl Records {
         let table = reading.open_table(self.table).map_err(told)?;
         let entries = table.iter().map_err(told)?;
         entries.map(|entry| entry.map(|(id, record)| (id.value(), record.value().to_vec())).map_err(told)).collect()
+    }
+
+    fn apply_nfs(&self, changes: &[StoreChange]) -> Result<(), nfs_server::StoreError> {
+        let changes = changes.iter().map(|change| match change {
+            StoreChange::Put { id, record } => (*id, Some(record.as_slice())),
+            StoreChange::Remove { id } => (*id, None),
+        });
+        self.apply(changes).map_err(nfs_server::StoreError)
     }
 
     /// Puts the records that are there, removes those that are not.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use nfs_wire::rpc::AuthSys;
 use vfs::{Backend, Capabilities, Cred};
 
+use crate::failure::Done;
+
 /// The server's settings.
 pub struct Config {
     /// What is exported.
@@ -104,6 +106,8 @@ pub struct ExportOptions {
     /// Calls must come from a port below 1024, which only the client's superuser has: others could call themselves
     /// anybody.
     pub privileged_port: bool,
+    /// A user's supplementary groups are those this machine knows, not those the call names.
+    pub server_groups: bool,
 }
 
 impl Default for ExportOptions {
@@ -115,6 +119,7 @@ impl Default for ExportOptions {
             squash: Squash::Root,
             anon: Cred { uid: 65534, gid: 65534, groups: Arc::from([]) },
             privileged_port: true,
+            server_groups: false,
         }
     }
 }
@@ -128,6 +133,8 @@ pub struct Export {
     pub backend: Arc<dyn Backend>,
     /// How.
     pub options: ExportOptions,
+    /// Who is told of what is changed through it.
+    pub witness: Option<Arc<dyn vfs::Witness>>,
 }
 
 /// What a host may do.
@@ -155,8 +162,8 @@ impl Export {
         self.options.clients.iter().chain(&self.options.read_only_clients).any(|n| n.contains(host))
     }
 
-    /// As whom a caller acts.
-    pub(crate) fn cred(&self, caller: &Caller) -> Cred {
+    /// As whom a caller acts whose own word is taken for it.
+    fn claimed(&self, caller: &Caller) -> Cred {
         let (squash, anon) = (self.options.squash, &self.options.anon);
         match &caller.0 {
             None => anon.clone(),
@@ -178,6 +185,19 @@ impl Export {
 /// Who calls, as the call says: nobody in particular, or a user and groups.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(crate) struct Caller(pub Option<Cred>);
+
+impl Export {
+    /// As whom a caller acts. The groups of a user may have to be looked up, by way of `groups`; root and the anonymous
+    /// user have those they have.
+    pub(crate) fn cred(&self, caller: &Caller, groups: impl FnOnce(Cred) -> Done<Cred>) -> Done<Cred> {
+        let Caller(Some(claimed)) = caller else { return Ok(self.claimed(caller)) };
+        if !self.options.server_groups || claimed.uid == 0 || self.options.squash == Squash::All {
+            return Ok(self.claimed(caller));
+        }
+        let found = groups(claimed.clone())?;
+        Ok(self.claimed(&Caller(Some(found))))
+    }
+}
 
 impl Caller {
     /// What AUTH_SYS says.
@@ -223,6 +243,7 @@ mod tests {
             name: "a".into(),
             backend: vfs::memfs::MemFs::new(vfs::memfs::ManualClock::at_secs(1)),
             options: ExportOptions { squash, ..ExportOptions::default() },
+            witness: None,
         };
         let cred = |uid, gid, groups: &[u32]| Cred { uid, gid, groups: groups.into() };
         let nobody = cred(65534, 65534, &[]);
@@ -232,9 +253,9 @@ mod tests {
             (Squash::All, 7, nobody.clone()),
             (Squash::None, 0, cred(0, 0, &[0, 5])),
         ] {
-            assert_eq!(export(squash).cred(&Caller(Some(cred(uid, 0, &[0, 5])))), becomes, "{squash:?} {uid}");
+            assert_eq!(export(squash).claimed(&Caller(Some(cred(uid, 0, &[0, 5])))), becomes, "{squash:?} {uid}");
         }
-        assert_eq!(export(Squash::None).cred(&Caller(None)), nobody);
+        assert_eq!(export(Squash::None).claimed(&Caller(None)), nobody);
     }
 
     #[test]
@@ -243,6 +264,7 @@ mod tests {
             name: "a".into(),
             backend: vfs::memfs::MemFs::new(vfs::memfs::ManualClock::at_secs(1)),
             options: ExportOptions::default(),
+            witness: None,
         };
         let admit = |export: &Export, peer: &str| export.admit(peer.parse().unwrap()).map(|r| r.write);
         assert_eq!(admit(&export, "127.0.0.1:1023"), Some(true));

@@ -7,25 +7,26 @@ use std::sync::Arc;
 
 use nfs_wire::mount::MountProc;
 use nfs_wire::nfs3::{Nfs3Proc, ReadArgs, ReaddirArgs, ReaddirPlusArgs};
+use nfs_wire::nfsacl::NfsAclProc;
+use nfs_wire::nlm::NlmProc;
+use nfs_wire::nsm::NsmProc;
 use nfs_wire::portmap::{PmapProc, RpcbProc};
-use nfs_wire::rpc::{
-    AuthStat, BadCall, Call, Credential, program, put_auth_error, put_garbage_args, put_proc_unavail,
-    put_prog_mismatch, put_prog_unavail, put_rpc_mismatch, put_success, put_system_err,
-};
+use nfs_wire::rpc::{AuthStat, BadCall, Call, Credential, program, put_success};
 use nfs_wire::xdr::{Put, Reader, Xdr};
 use vfs::{Frame, Wait};
 
 use crate::config::Caller;
 use crate::connection::Inner;
+use crate::datagram::put_refused;
 use crate::failure::Halt;
 use crate::files::Cx;
 use crate::nfs3::read::HEAD_BYTES;
 use crate::replay::{Found, Key};
 use crate::reply::ReplyWriter;
-use crate::{PathCounters, mount, nfs3, nfs4, portmap};
+use crate::{PathCounters, mount, nfs3, nfs4, nfsacl, nlm, portmap};
 
 /// Room a reply begins with unless the call says how much it will need.
-const SMALL_REPLY_BYTES: usize = 512;
+pub(crate) const SMALL_REPLY_BYTES: usize = 512;
 /// Room for a listing, whatever the client would take; it grows where it must.
 pub(crate) const LISTING_REPLY_BYTES: usize = 64 << 10;
 
@@ -34,7 +35,7 @@ const PRINTED_BYTES: usize = 512;
 
 /// A procedure of a program that is served here.
 #[derive(Clone, Copy)]
-enum Procedure {
+pub(crate) enum Procedure {
     Portmap(PmapProc),
     /// In version 3 or 4.
     Rpcbind(RpcbProc, u32),
@@ -42,11 +43,15 @@ enum Procedure {
     Mount(MountProc, u32),
     Nfs3(Nfs3Proc),
     Nfs4(Nfs4Proc),
+    NfsAcl(NfsAclProc),
+    /// In version 1, 3 or 4.
+    Nlm(NlmProc, u32),
+    Nsm(NsmProc),
 }
 
 /// The procedures of NFSv4.
 #[derive(Clone, Copy)]
-enum Nfs4Proc {
+pub(crate) enum Nfs4Proc {
     Null,
     Compound,
 }
@@ -89,7 +94,7 @@ impl Job<'_> {
 }
 
 /// Why a call is not looked at any further, by the reply that says so.
-enum Refused {
+pub(crate) enum Refused {
     RpcMismatch,
     Auth(AuthStat),
     ProgUnavail,
@@ -128,15 +133,7 @@ pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
 
 fn refuse(conn: &Inner, xid: u32, why: &Refused) {
     let mut out = ReplyWriter::new(&conn.shard.pool, SMALL_REPLY_BYTES);
-    match *why {
-        Refused::RpcMismatch => put_rpc_mismatch(xid, &mut out),
-        Refused::Auth(stat) => put_auth_error(xid, stat, &mut out),
-        Refused::ProgUnavail => put_prog_unavail(xid, &mut out),
-        Refused::ProgMismatch(low, high) => put_prog_mismatch(xid, low, high, &mut out),
-        Refused::ProcUnavail => put_proc_unavail(xid, &mut out),
-        Refused::GarbageArgs => put_garbage_args(xid, &mut out),
-        Refused::SystemErr => put_system_err(xid, &mut out),
-    }
+    put_refused(xid, why, &mut out);
     send(conn, out);
 }
 
@@ -149,7 +146,7 @@ fn send(conn: &Inner, out: ReplyWriter) {
 }
 
 /// The programs, their versions and procedures.
-fn procedure(call: &Call<'_>) -> Result<Procedure, Refused> {
+pub(crate) fn procedure(call: &Call<'_>) -> Result<Procedure, Refused> {
     let number = call.procedure;
     let found = match (call.program, call.version) {
         (program::PORTMAP, 2) => PmapProc::from_u32(number).map(Procedure::Portmap),
@@ -157,9 +154,15 @@ fn procedure(call: &Call<'_>) -> Result<Procedure, Refused> {
         (program::MOUNT, version @ (1 | 3)) => MountProc::from_u32(number).map(|p| Procedure::Mount(p, version)),
         (program::NFS, 3) => Nfs3Proc::from_u32(number).map(Procedure::Nfs3),
         (program::NFS, 4) => nfs4_procedure(number).map(Procedure::Nfs4),
+        (program::NFSACL, 3) => NfsAclProc::from_u32(number).map(Procedure::NfsAcl),
+        (program::NLM, version @ (1 | 3 | 4)) => NlmProc::from_u32(number).map(|p| Procedure::Nlm(p, version)),
+        (program::NSM, 1) => NsmProc::from_u32(number).map(Procedure::Nsm),
         (program::PORTMAP, _) => return Err(Refused::ProgMismatch(2, 4)),
         (program::MOUNT, _) => return Err(Refused::ProgMismatch(1, 3)),
         (program::NFS, _) => return Err(Refused::ProgMismatch(3, 4)),
+        (program::NFSACL, _) => return Err(Refused::ProgMismatch(3, 3)),
+        (program::NLM, _) => return Err(Refused::ProgMismatch(1, 4)),
+        (program::NSM, _) => return Err(Refused::ProgMismatch(1, 1)),
         _ => return Err(Refused::ProgUnavail),
     };
     found.ok_or(Refused::ProcUnavail)
@@ -275,19 +278,28 @@ fn once(procedure: Procedure, job: &Job<'_>) -> Option<Found> {
 
 fn is_quick(procedure: Procedure) -> bool {
     match procedure {
-        Procedure::Portmap(_) | Procedure::Rpcbind(..) => true,
+        Procedure::Portmap(_) | Procedure::Rpcbind(..) | Procedure::Nlm(..) | Procedure::Nsm(_) => true,
         Procedure::Mount(procedure, _) => procedure != MountProc::Mnt,
         Procedure::Nfs3(procedure) => nfs3::is_quick(procedure),
+        Procedure::NfsAcl(procedure) => procedure == NfsAclProc::Null,
         Procedure::Nfs4(_) => false,
     }
 }
 
-fn run(procedure: Procedure, cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
+/// Whether a procedure is answered over UDP.
+pub(crate) fn is_for_datagrams(procedure: Procedure) -> bool {
+    !matches!(procedure, Procedure::Nfs3(_) | Procedure::Nfs4(_) | Procedure::NfsAcl(_))
+}
+
+pub(crate) fn run(procedure: Procedure, cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     match procedure {
         Procedure::Portmap(procedure) => portmap::pmap(procedure, cx, args, out),
         Procedure::Rpcbind(procedure, version) => portmap::rpcbind(procedure, version, cx, args, out),
         Procedure::Mount(procedure, version) => mount::run(procedure, version, cx, args, out),
         Procedure::Nfs3(procedure) => nfs3::run(procedure, cx, args, out),
+        Procedure::NfsAcl(procedure) => nfsacl::run(procedure, cx, args, out),
+        Procedure::Nlm(procedure, version) => nlm::run(procedure, version, cx, args, out),
+        Procedure::Nsm(procedure) => nlm::monitor(procedure, cx, args, out),
         // These do not come here.
         Procedure::Nfs4(_) => Err(Halt::Unavailable),
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use vfs::{BufPool, Executor, PipePool};
 
+use crate::groups::Groups;
 use crate::store::Store;
 
 /// Time, as the server sees it.
@@ -22,10 +23,13 @@ pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 /// Takes the record that answers a call; `None` when none will come.
 pub type OnReply = Box<dyn FnOnce(Option<Vec<u8>>) + Send>;
 
-/// Calls clients where they say they listen: NFSv4.0's callbacks (RFC 7530 16.33).
+/// Calls clients where they listen: NFSv4.0's callbacks (RFC 7530 16.33), lock managers, status monitors.
 pub trait Dialer: Send + Sync {
     /// Sends a record, without its mark, and hands the reply's to `done`, possibly on another thread. Does not wait.
     fn call(&self, to: SocketAddr, record: Vec<u8>, done: OnReply);
+
+    /// The same by a datagram, for lock managers that are nowhere else.
+    fn datagram(&self, to: SocketAddr, record: Vec<u8>, done: OnReply);
 }
 
 /// What all connections of a server share.
@@ -35,10 +39,16 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub random: Random,
-    /// Reaches NFSv4.0 clients; without it they are given no delegations.
+    /// Reaches NFSv4.0 clients, which are given no delegations without it, and lock managers.
     pub dialer: Option<Arc<dyn Dialer>>,
     /// Remembers NFSv4 clients over a restart; without it nothing can be reclaimed.
     pub store: Option<Arc<dyn Store>>,
+    /// Remembers hosts that hold locks over NFSv3; without it they are not told of a restart.
+    pub hosts: Option<Arc<dyn Store>>,
+    /// Looks up users' groups, for exports that ask for it.
+    pub groups: Option<Arc<dyn Groups>>,
+    /// What this machine is called, for those hosts.
+    pub host_name: String,
 }
 
 /// What a connection gets from the thread it lives on.

@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{PostOpAttr, WccData};
 use parking_lot::Mutex;
-use vfs::{
-    Access, AccessMask, Attr, Capabilities, Cred, FileKind, Happened, Name, Node, Path, VfsError, VfsResult, Wait,
-};
+use vfs::{Access, AccessMask, Attr, Capabilities, Cred, FileKind, Name, Node, Path, VfsError, VfsResult, Wait};
 
 use crate::attr::fattr;
 use crate::config::{Caller, Rights};
@@ -122,7 +120,7 @@ impl Cx {
         let now_ms = self.server.env.clock.monotonic_ms();
         let (id, name) = self.server.key.open(handle).map_err(|_| NfsStat3::BADHANDLE)?;
         let export = self.server.export(&id).ok_or(NfsStat3::STALE)?;
-        let cred = export.cred(&self.caller);
+        let cred = self.cred(&export)?;
         let opened = match export.backend.open_handle(&cred, name, Access::empty(), self.wait) {
             Err(VfsError::NotFound | VfsError::PathNotFound | VfsError::InvalidArgument) => Err(VfsError::Stale),
             other => other,
@@ -150,9 +148,18 @@ impl Cx {
         if target.rights.write { Ok(target) } else { Err(NfsStat3::ROFS.into()) }
     }
 
+    /// As whom the caller acts in an export.
+    pub fn cred(&self, export: &Exported) -> Done<Cred> {
+        let server = &self.server;
+        export.cred(&self.caller, |claimed| match &server.env.groups {
+            Some(groups) => server.groups.complete(claimed, groups, server.env.clock.monotonic_ms(), self.wait),
+            None => Ok(claimed),
+        })
+    }
+
     fn admitted(&self, object: Arc<Object>) -> Done<Target> {
         let rights = object.export.admit(self.peer).ok_or(NfsStat3::ACCES)?;
-        let cred = object.export.cred(&self.caller);
+        let cred = self.cred(&object.export)?;
         Ok(Target { object, cred, rights })
     }
 
@@ -208,22 +215,6 @@ impl Target {
             }
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Tells who watches this directory what became of an entry.
-    pub fn tell(&self, name: Name<'_>, what: Happened) {
-        self.object.export.backend.tell(&*self.object.node, name, what, None);
-    }
-
-    /// Tells who watches this directory or `to` that an entry went from here to there.
-    pub fn tell_renamed(&self, name: Name<'_>, to: &Target, new: Name<'_>) {
-        let to = (&*to.object.node, new);
-        self.object.export.backend.tell(&*self.object.node, name, Happened::Renamed, Some(to));
-    }
-
-    /// Tells who watches where it is that its data or attributes were changed, through `node`.
-    pub fn tell_of(&self, node: &dyn Node, what: Happened) {
-        self.object.export.backend.tell_of(node, what);
     }
 
     /// NOTDIR unless it is a directory.

@@ -18,7 +18,7 @@ pub fn io(server: &Server, file: FileId, access: AccessKinds, offset: u64, len: 
     let claim = match server.table.open(server.now(), &request)? {
         Outcome::Done(opened) => opened.claim,
         Outcome::Wait(ticket) => {
-            server.table.cancel(file, ticket);
+            server.table.give_up(file, ticket);
             return Err(NfsStat3::JUKEBOX.into());
         }
     };
@@ -31,7 +31,7 @@ pub fn io(server: &Server, file: FileId, access: AccessKinds, offset: u64, len: 
 /// Tells once more of a write that is done: a grant to cache reads that was given meanwhile may cover the old data.
 pub fn written(server: &Server, claim: &OpenClaim) {
     if let Ok(Outcome::Wait(ticket)) = claim.prepare(server.now(), Change::Write) {
-        server.table.cancel(claim.file(), ticket);
+        server.table.give_up(claim.file(), ticket);
     }
 }
 
@@ -40,7 +40,7 @@ pub fn change(server: &Server, file: FileId, change: Change) -> Done<()> {
     match server.table.prepare(server.now(), file, change, Identity::Open)? {
         Outcome::Done(()) => Ok(()),
         Outcome::Wait(ticket) => {
-            server.table.cancel(file, ticket);
+            server.table.give_up(file, ticket);
             Err(NfsStat3::JUKEBOX.into())
         }
     }
@@ -50,7 +50,7 @@ pub fn change(server: &Server, file: FileId, change: Change) -> Done<()> {
 /// for.
 pub fn children(server: &Server, dir: FileId) {
     if let Ok(Outcome::Wait(ticket)) = server.table.prepare(server.now(), dir, Change::Children, Identity::Open) {
-        server.table.cancel(dir, ticket);
+        server.table.give_up(dir, ticket);
     }
 }
 

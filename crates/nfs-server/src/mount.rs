@@ -88,7 +88,7 @@ fn find(cx: &Cx, path: &[u8]) -> Done<Arc<Object>> {
         mode: 0,
     };
     let root = export.backend.root();
-    let opened = export.backend.open(&export.cred(&cx.caller), &*root, &below, &how, cx.wait)?;
+    let opened = export.backend.open(&cx.cred(&export)?, &*root, &below, &how, cx.wait)?;
     let handle = export.backend.handle_of(&*opened.node)?;
     cx.adopt(&export, &handle, opened.node)
 }

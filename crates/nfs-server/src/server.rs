@@ -2,20 +2,23 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use coherence::Table;
 use parking_lot::Mutex;
 use vfs::VfsResult;
 
-use crate::Env;
 use crate::cache::Cache;
 use crate::config::{Config, Export};
 use crate::handle::{ExportId, HandleKey};
 use crate::nfs4::state::State;
+use crate::nlm::grants::Waiters;
+use crate::nlm::locks::Nlm;
+use crate::portmap::Listening;
 use crate::replay::Replays;
+use crate::{Env, groups};
 
 /// Mounts remembered for DUMP; nothing depends on them.
 const MAX_MOUNTS: usize = 1024;
@@ -29,9 +32,14 @@ pub struct Server {
     pub(crate) cache: Cache,
     /// Replies to calls that must not be done twice.
     pub(crate) replays: Replays,
+    /// Users' groups that were looked up.
+    pub(crate) groups: groups::Known,
     /// Who holds what over NFSv4.
     pub(crate) state: Arc<State>,
+    /// Who has locked what over NFSv3.
+    pub(crate) nlm: Arc<Nlm>,
     pub(crate) mounts: Mutex<VecDeque<(IpAddr, Vec<u8>)>>,
+    listening: OnceLock<Listening>,
     verifier: AtomicU64,
 }
 
@@ -84,17 +92,32 @@ impl Server {
         let mut verifier = [0; 8];
         (env.random)(&mut verifier);
         let state = State::new(&env, &table, config.lease_secs);
+        let nlm = Nlm::new(&env, &table, &state);
+        state.lock_waiters(Arc::new(Waiters::new(&nlm)));
         Arc::new(Self {
             settings: ArcSwap::from_pointee(Settings::new(config, &key, env.clock.unix_secs())),
             cache: Cache::default(),
             replays: Replays::default(),
+            groups: groups::Known::default(),
             state,
+            nlm,
             mounts: Mutex::default(),
+            listening: OnceLock::new(),
             verifier: AtomicU64::new(u64::from_be_bytes(verifier)),
             env,
             key,
             table,
         })
+    }
+
+    /// Says where the server listens, for those who ask its portmapper. Only the first call counts; before it, and
+    /// without it, everything is on the port that was asked.
+    pub fn listens(&self, listening: Listening) {
+        let _ = self.listening.set(listening);
+    }
+
+    pub(crate) fn listening(&self) -> Listening {
+        self.listening.get().copied().unwrap_or_default()
     }
 
     /// Replaces the settings. Handles of exports that are still there stay good.
@@ -103,10 +126,12 @@ impl Server {
         self.cache.clear();
     }
 
-    /// Closes files that nobody has used for a while, and lets NFSv4's leases run; to be called every few seconds. May wait.
+    /// Closes files that nobody has used for a while, lets NFSv4's leases run and calls
+    /// back those who wait for locks; to be called every few seconds. May wait.
     pub fn sweep(&self) {
         self.cache.sweep(self.env.clock.monotonic_ms());
         self.state.sweep();
+        self.nlm.sweep();
     }
 
     /// Objects kept open between calls.

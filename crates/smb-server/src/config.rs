@@ -171,7 +171,7 @@ pub struct Share {
     /// Whether its device keeps up with what is written in place; while not, writes go to workers.
     pub(crate) pace: vfs::Pace,
     /// Who watches its directories.
-    pub(crate) watchers: crate::notify::Watchers,
+    pub(crate) watchers: Arc<crate::notify::Watchers>,
     /// Tells them what others change.
     pub(crate) teller: std::sync::OnceLock<Arc<dyn vfs::Told>>,
     /// Change times that clients set.

@@ -452,8 +452,14 @@ impl Request<'_> {
             (FileHandle::PREVIOUS, Some(previous)) => previous,
             _ => handle,
         };
-        let open = self.session()?.open(handle.volatile).filter(|o| o.handle.persistent == handle.persistent);
-        let open = open.filter(|o| o.tree.id == self.header.tree_id).ok_or(NtStatus::FILE_CLOSED)?;
+        let session = self.session()?;
+        let find = |handle: FileHandle| {
+            let open = session.open(handle.volatile).filter(|o| o.handle.persistent == handle.persistent);
+            open.filter(|o| o.tree.id == self.header.tree_id)
+        };
+        // There are clients that leave a handle long closed in a related request, where only -1 is defined.
+        let previous = self.previous_handle.filter(|_| self.header.flags.contains(Flags::RELATED));
+        let open = find(handle).or_else(|| find(previous?)).ok_or(NtStatus::FILE_CLOSED)?;
         if self.counted.is_none() && self.conn.negotiated().is_some_and(|n| n.dialect.is_3()) {
             self.counted = Counted::new(&open, &self.header)?;
         }

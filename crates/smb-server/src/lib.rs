@@ -40,6 +40,7 @@ mod store;
 mod stream;
 mod tree;
 mod waiting;
+mod witness;
 
 pub use config::{Access, Config, Encryption, NamePatterns, Share, ShareOptions};
 pub use connection::Connection;

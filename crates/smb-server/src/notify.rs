@@ -49,7 +49,12 @@ pub enum News {
 pub struct Watchers {
     watches: Mutex<HashMap<Vec<u8>, Vec<Arc<Watch>>>>,
     count: AtomicUsize,
+    /// How many of them want to know of data that were written: most watch for names.
+    of_data: AtomicUsize,
 }
+
+/// What a WRITE changes.
+const DATA: NotifyFilter = NotifyFilter::LAST_WRITE.union(NotifyFilter::SIZE);
 
 /// One directory open that has asked for changes.
 pub struct Watch {
@@ -81,10 +86,16 @@ impl Watchers {
         self.count.load(Relaxed) > 0
     }
 
+    /// Whether anybody watches for data that are written.
+    pub fn want_data(&self) -> bool {
+        self.of_data.load(Relaxed) > 0
+    }
+
     /// Adds a watch.
     pub fn add(&self, watch: Arc<Watch>) {
         let mut watches = self.watches.lock();
         let path = watch.state.lock().path.clone();
+        self.of_data.fetch_add(usize::from(watch.wants_data()), Relaxed);
         watches.entry(path).or_default().push(watch);
         self.count.fetch_add(1, Relaxed);
     }
@@ -96,7 +107,9 @@ impl Watchers {
         if let Some(there) = watches.get_mut(&path) {
             let before = there.len();
             there.retain(|w| !Arc::ptr_eq(w, watch));
-            self.count.fetch_sub(before - there.len(), Relaxed);
+            let gone = before - there.len();
+            self.count.fetch_sub(gone, Relaxed);
+            self.of_data.fetch_sub(gone * usize::from(watch.wants_data()), Relaxed);
             if there.is_empty() {
                 watches.remove(&path);
             }
@@ -200,6 +213,10 @@ impl Watch {
     pub fn new(id: FileId, path: &[u8], filter: NotifyFilter, recursive: bool, room_bytes: usize) -> Arc<Self> {
         let state = Mutex::new(State { path: path.to_vec(), ..State::default() });
         Arc::new(Self { id, filter, recursive, room_bytes, local: OnceLock::new(), state })
+    }
+
+    fn wants_data(&self) -> bool {
+        self.filter.intersects(DATA)
     }
 
     /// What has been kept, or else the promise of what comes next.

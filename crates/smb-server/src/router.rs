@@ -267,6 +267,15 @@ impl EffectSink for Router {
             }
         }
     }
+
+    fn forget(&self, ticket: Ticket) {
+        let mut tickets = self.tickets.lock();
+        match tickets.remove(&ticket) {
+            Some(Slot::Arrived(_)) => {}
+            // Its effect is on its way.
+            _ => drop(tickets.insert(ticket, Slot::Dropped)),
+        }
+    }
 }
 
 impl Enrolled {
@@ -416,6 +425,16 @@ mod tests {
         assert_eq!(turn.end().now_or_never(), Some(TicketEnd::Ready));
         drop(turn);
         assert!(router.tickets.lock().is_empty(), "nothing is kept of what is over");
+    }
+
+    #[test]
+    fn a_ticket_that_nobody_wants_is_forgotten_before_and_after_its_effect() {
+        let router = router();
+        router.effect(Effect::Ready(Ticket(1)));
+        router.forget(Ticket(1));
+        router.forget(Ticket(2));
+        router.effect(Effect::Ready(Ticket(2)));
+        assert!(router.tickets.lock().is_empty());
     }
 
     #[test]

@@ -96,7 +96,16 @@ impl Server {
     }
 
     /// Replaces the settings. Connections and tree connects that exist keep what they were given.
-    pub fn reload(&self, config: Config, users: Arc<dyn UserLookup + Send + Sync>) {
+    pub fn reload(&self, mut config: Config, users: Arc<dyn UserLookup + Send + Sync>) {
+        let before = self.config.load();
+        for (name, share) in &mut config.shares {
+            // Who watches goes on being told of what others change.
+            if let (Some(old), Some(new)) = (before.shares.get(name), Arc::get_mut(share))
+                && Arc::ptr_eq(&old.backend, &new.backend)
+            {
+                new.watchers = Arc::clone(&old.watchers);
+            }
+        }
         self.config.store(Arc::new(config));
         self.users.store(Arc::new(users));
     }
@@ -127,6 +136,11 @@ impl Server {
                 _ => false,
             })
         })
+    }
+
+    /// The share of that name, as it is configured now.
+    pub fn share(&self, name: &str) -> Option<Arc<Share>> {
+        self.config.load().shares.get(&name.to_lowercase()).cloned()
     }
 
     /// The table of claims, to be shared with servers of other protocols on the same backends.

@@ -81,7 +81,7 @@ pub struct ShardEnv {
 pub struct Accepted {
     /// Who.
     pub peer: SocketAddr,
-    /// Where it arrived.
+    /// The address it was made to, also where the listener has all of them.
     pub local: SocketAddr,
 }
 
@@ -306,7 +306,8 @@ impl Acceptor {
         }
         match stream.into_std() {
             Ok(stream) => {
-                let accepted = Accepted { peer, local: self.local };
+                let local = stream.local_addr().unwrap_or(self.local);
+                let accepted = Accepted { peer, local };
                 let factory = Arc::clone(&self.factory);
                 // A shard that has ended closes the connection by dropping it.
                 let _ = inbox.send(Message::Serve(Incoming { stream, accepted, factory, place }));

@@ -306,3 +306,11 @@ fn a_machine_that_panics_is_told_that_its_connection_is_over() {
     other.send(b"e-still");
     assert_eq!(other.receive(), b"e-still");
 }
+
+#[test]
+fn a_connection_knows_the_address_it_was_made_to() {
+    let world = World::start(Limits::default());
+    let near = world.connect().0;
+    let accepted = world.arrived.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!((accepted.peer, accepted.local), (near.local_addr().unwrap(), near.peer_addr().unwrap()));
+}

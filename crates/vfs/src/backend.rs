@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bitflags::bitflags;
 
-use crate::{Attr, FileId, FileKind, FsStat, Happened, Name, PagePipe, Path, SetAttr, Told, VfsResult, Watching};
+use crate::{Attr, FileId, FileKind, FsStat, Name, PagePipe, Path, SetAttr, Told, VfsResult, Watching};
 
 /// The longest handle a backend makes: what an NFSv3 handle has room for beside the server's own part.
 pub const MAX_HANDLE_BYTES: usize = 43;
@@ -281,13 +281,6 @@ pub trait Backend: Send + std::marker::Sync + 'static {
     fn watch(&self, _dir: &dyn Node, _below: bool, _told: &Arc<dyn Told>) -> VfsResult<Watching> {
         Err(crate::VfsError::NotSupported)
     }
-
-    /// Says what this process changed in the directory `dir` to those who watch it: for servers whose changes they do
-    /// not know of. `to` is where an entry went that was renamed. One atomic load while nobody watches.
-    fn tell(&self, _dir: &dyn Node, _name: Name<'_>, _what: Happened, _to: Option<(&dyn Node, Name<'_>)>) {}
-
-    /// The same of an object's data or attributes, by the name it was opened by.
-    fn tell_of(&self, _node: &dyn Node, _what: Happened) {}
 
     /// The file system's size and use. Does not wait.
     fn fs_stat(&self) -> VfsResult<FsStat>;

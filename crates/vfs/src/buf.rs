@@ -1,4 +1,4 @@
-//! Pooled buffers: memory that is page-aligned, written before it is read, and used again.
+//! Pooled buffers: memory that is page-aligned where it holds a page, written before it is read, and used again.
 //!
 //! A buffer comes in one of a few sizes (see [`BufPool::CLASSES_BYTES`]), is filled once with zeros when it is first
 //! made and goes back to its pool when dropped, on whatever thread that is. The bytes between `start` and `end` are its
@@ -26,11 +26,11 @@ pub struct Buf {
 impl Buf {
     /// A buffer outside any pool, for tests and rare cases.
     pub fn unpooled(capacity_bytes: usize) -> Self {
-        Self::with_store(vec![0; capacity_bytes + PAGE_BYTES], capacity_bytes, None)
+        Self::with_store(new_store(capacity_bytes), capacity_bytes, None)
     }
 
     fn with_store(store: Vec<u8>, capacity: usize, pool: Option<Arc<Shared>>) -> Self {
-        let base = store.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
+        let base = store.as_ptr().align_offset(PAGE_BYTES).min(store.len() - capacity);
         Self { store, base, capacity, start: 0, end: 0, pool }
     }
 
@@ -133,6 +133,12 @@ impl std::fmt::Debug for Buf {
     }
 }
 
+/// Memory with a page-aligned part of `capacity_bytes`. What holds no page is not aligned: the page it would cost is
+/// many times what it holds.
+fn new_store(capacity_bytes: usize) -> Vec<u8> {
+    vec![0; if capacity_bytes < PAGE_BYTES { capacity_bytes } else { capacity_bytes + PAGE_BYTES }]
+}
+
 struct Shared {
     classes: [Mutex<Vec<Vec<u8>>>; BufPool::CLASSES_BYTES.len()],
     keep_bytes: usize,
@@ -192,7 +198,7 @@ impl BufPool {
                 self.0.idle_bytes.fetch_sub(capacity, Relaxed);
                 store
             }
-            None => vec![0; capacity + PAGE_BYTES],
+            None => new_store(capacity),
         };
         Buf::with_store(store, capacity, Some(Arc::clone(&self.0)))
     }
@@ -309,8 +315,14 @@ mod tests {
     }
 
     #[test]
+    fn what_holds_no_page_costs_no_page() {
+        let buf = BufPool::new(0).get(100);
+        assert_eq!((buf.capacity(), buf.store.len()), (1 << 10, 1 << 10));
+    }
+
+    #[test]
     fn usable_memory_is_page_aligned() {
-        for capacity in [1, 5000, 1 << 20, 9 << 20] {
+        for capacity in [4096, 5000, 1 << 20, 9 << 20] {
             let mut buf = BufPool::new(0).get(capacity);
             assert_eq!(buf.spare().as_ptr() as usize % PAGE_BYTES, 0);
             assert!(buf.room() >= capacity);

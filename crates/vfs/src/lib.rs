@@ -23,6 +23,7 @@ mod ranges;
 mod reply;
 pub mod shortname;
 mod watch;
+mod witness;
 
 pub use attr::{Attr, FileId, FileKind, FsStat, SetAttr, SetTime, Timestamp};
 pub use backend::{
@@ -37,3 +38,4 @@ pub use pace::Pace;
 pub use ranges::copy as copy_by_buffer;
 pub use reply::{PagePipe, PipePool, Reply};
 pub use watch::{Change, Happened, Told, Watching};
+pub use witness::{Seen, Witness};

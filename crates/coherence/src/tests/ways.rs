@@ -2,7 +2,7 @@
 //! holders that nobody has heard of for long give way before anybody is refused.
 
 use super::*;
-use crate::{Caching, GivesWay, GrantRequest, HolderKey, Identity, LockError, LockRange, Owner};
+use crate::{Caching, GivesWay, GrantRequest, HolderKey, Identity, LockError, LockOutcome, LockRange, Owner};
 
 const RECALL_MS: u64 = 90_000;
 
@@ -98,4 +98,26 @@ fn a_mode_is_not_changed_behind_a_close() {
     assert!(claim.close_shared().is_none(), "closed once");
     claim.reshare(R | W, ShareKinds::empty()).unwrap();
     assert!(open(&table, W, ShareKinds::empty()).is_ok(), "nothing of it is left");
+}
+
+#[test]
+fn waits_for_ranges_are_told_to_whoever_serves_that_flavour() {
+    let (table, own, delegations, _) = served();
+    let range = LockRange { offset: 0, len: 10, exclusive: true };
+    let wait = |owner| match table.lock_posix(file(1), owner, range, true).unwrap() {
+        LockOutcome::Wait(ticket) => ticket,
+        LockOutcome::Held => panic!("it is held by another"),
+    };
+    assert_eq!(table.lock_posix(file(1), Owner(1), range, true), Ok(LockOutcome::Held));
+    let (second, third) = (wait(Owner(2)), wait(Owner(3)));
+    let claim = open(&table, R | W, ALL).unwrap();
+    let Ok(LockOutcome::Wait(windows)) = claim.lock(&[range], true) else { panic!("it is held by another") };
+    table.release_posix(file(1), Owner(1));
+    assert_eq!(delegations.take(), [Effect::Granted(second)]);
+    table.release_posix(file(1), Owner(3));
+    assert_eq!(delegations.take(), [Effect::Abandoned(third)]);
+    assert!(own.take().is_empty());
+    table.release_posix(file(1), Owner(2));
+    assert_eq!(own.take(), [Effect::Granted(windows)]);
+    assert!(delegations.take().is_empty());
 }

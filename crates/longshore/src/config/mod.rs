@@ -50,6 +50,8 @@ pub struct Server {
     pub smb: Vec<SocketAddr>,
     /// Where it listens for NFS; nowhere when empty.
     pub nfs: Vec<SocketAddr>,
+    /// How clients that name no port find NFS.
+    pub portmapper: Portmapper,
     /// The user database; a place that depends on who runs the server where there is none.
     pub users: Option<PathBuf>,
     /// The directory of what outlives the process; a place that depends on who runs the server where there is none.
@@ -79,6 +81,7 @@ impl Default for Server {
             workgroup: None,
             smb: vec![SocketAddr::from(([127, 0, 0, 1], units::UNPRIVILEGED_PORT))],
             nfs: vec![SocketAddr::from(([127, 0, 0, 1], units::NFS_PORT))],
+            portmapper: Portmapper::Auto,
             users: None,
             state: None,
             min_dialect: Dialect::V2_0_2,
@@ -106,6 +109,19 @@ pub enum Encryption {
     Offered,
     /// Always.
     Required,
+}
+
+/// How clients that name no port find NFS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Portmapper {
+    /// Where NFS is for more than this machine: port 111 if it can be had, else rpcbind if it runs.
+    Auto,
+    /// By port 111, which is the server's.
+    Own,
+    /// By the machine's rpcbind.
+    Register,
+    /// They do not.
+    Off,
 }
 
 /// `[limits]`: what one client, or all, can take of the machine.
@@ -271,6 +287,8 @@ pub struct Share {
     pub nfs_anon_gid: u32,
     /// NFS calls must come from a port that only the client's superuser has.
     pub nfs_privileged_port: bool,
+    /// Users' groups are those this machine knows.
+    pub nfs_server_groups: bool,
 }
 
 impl Share {
@@ -303,6 +321,7 @@ impl Share {
             nfs_anon_uid: NOBODY,
             nfs_anon_gid: NOBODY,
             nfs_privileged_port: true,
+            nfs_server_groups: false,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::units::{
     count, count_or_auto, flag, is_share_name, listeners, mode, networks, one_of, patterns, size, size_or_off, some_of,
     text, word, words,
 };
-use super::{Config, DataPath, Encryption, Limits, Log, LogFormat, Problem, Server, Share};
+use super::{Config, DataPath, Encryption, Limits, Log, LogFormat, Portmapper, Problem, Server, Share};
 
 const DIALECTS: [(&str, Dialect); 5] = [
     ("2.0.2", Dialect::V2_0_2),
@@ -36,6 +36,12 @@ const SIGNING_ALGORITHMS: [(&str, SigningAlgorithm); 3] = [
 const ENCRYPTION: [(&str, Encryption); 3] =
     [("off", Encryption::Off), ("offered", Encryption::Offered), ("required", Encryption::Required)];
 const REQUIRED: [(&str, bool); 2] = [("offered", false), ("required", true)];
+const PORTMAPPER: [(&str, Portmapper); 4] = [
+    ("auto", Portmapper::Auto),
+    ("own", Portmapper::Own),
+    ("register", Portmapper::Register),
+    ("off", Portmapper::Off),
+];
 const SQUASH: [(&str, Squash); 3] = [("root", Squash::Root), ("all", Squash::All), ("none", Squash::None)];
 const FORMATS: [(&str, LogFormat); 2] = [("human", LogFormat::Human), ("json", LogFormat::Json)];
 
@@ -88,6 +94,7 @@ fn server(mut section: Section<'_, '_>, server: &mut Server, directory: &Path) {
     section.set("workgroup", &mut server.workgroup, |v| word(v).map(Some));
     section.set("smb", &mut server.smb, listeners);
     section.set("nfs", &mut server.nfs, listeners);
+    section.set("portmapper", &mut server.portmapper, one_of(&PORTMAPPER));
     section.set("state", &mut server.state, |v| word(v).map(|path| Some(directory.join(path))));
     section.set("users", &mut server.users, |v| word(v).map(|path| Some(directory.join(path))));
     section.set("min_dialect", &mut server.min_dialect, one_of(&DIALECTS));
@@ -195,5 +202,6 @@ fn share(mut section: Section<'_, '_>, share: &mut Share, directory: &Path) {
     section.set("nfs_anon_uid", &mut share.nfs_anon_uid, count(0));
     section.set("nfs_anon_gid", &mut share.nfs_anon_gid, count(0));
     section.set("nfs_privileged_port", &mut share.nfs_privileged_port, flag);
+    section.set("nfs_server_groups", &mut share.nfs_server_groups, flag);
     section.finish();
 }

@@ -7,17 +7,15 @@ use nfs_wire::nfs3::{
     CreateArgs, CreateHow, CreateOk, DirOp, MkdirArgs, MknodArgs, MknodData, Sattr, SpecData, SymlinkArgs,
 };
 use nfs_wire::xdr::{Bounded, Reader, Xdr};
-use vfs::{
-    Access, Attr, Disposition, FileKind, Happened, Name, OpenHow, Path, SetAttr, SetTime, Timestamp, Wait, WantKind,
-};
+use vfs::{Access, Attr, Disposition, FileKind, Name, OpenHow, Path, SetAttr, SetTime, Timestamp, Wait, WantKind};
 
 use super::answer;
 use super::object::{apply, wcc_of};
 use crate::attr::{fattr, set_attr};
 use crate::failure::{Done, Halt, Stop};
 use crate::files::{Cx, Object, Target, name_of};
-use crate::guard;
 use crate::reply::ReplyWriter;
+use crate::{guard, tell};
 
 /// Permissions where the client names none: for the owner only.
 const FILE_MODE: u32 = 0o600;
@@ -107,12 +105,12 @@ fn new_file(cx: &Cx, dir: &Target, name: Name<'_>, wanted: &SetAttr) -> Made {
     let mode = wanted.mode.unwrap_or(FILE_MODE);
     let how = OpenHow { access, disposition: Disposition::Create, kind: WantKind::File, follow: false, mode };
     let opened = backend.open(&dir.cred, &*dir.object.node, &Path::here().join(name), &how, cx.wait)?;
-    dir.tell(name, Happened::Added);
     let rest = SetAttr { mode: None, len_bytes: wanted.len_bytes.filter(|&len| len > 0), ..*wanted };
     if rest != SetAttr::default() {
         opened.node.set_attr(&dir.cred, &rest)?;
     }
     let attr = opened.node.attr()?;
+    tell::made(dir, name, attr.kind);
     let object = cx.adopt_entry(dir, name, Arc::clone(&opened.node))?;
     let target = Target { object, cred: dir.cred.clone(), rights: dir.rights };
     target.keep_made(access, &attr, &opened.node);
@@ -207,7 +205,7 @@ fn finish(cx: &Cx, dir: &Target, name: Name<'_>, wanted: &SetAttr, node: Arc<dyn
     if rest != SetAttr::default() {
         node.set_attr(&dir.cred, &rest)?;
     }
-    dir.tell(name, Happened::Added);
     let attr = node.attr()?;
+    tell::made(dir, name, attr.kind);
     Ok((cx.adopt_entry(dir, name, node)?, attr))
 }

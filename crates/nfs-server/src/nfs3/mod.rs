@@ -65,7 +65,7 @@ pub(crate) fn run(procedure: Nfs3Proc, cx: &Cx, args: &mut Reader<'_>, out: &mut
 }
 
 /// Writes a result, a failure with what the RFC sends along; nothing for what must be run again.
-fn answer<'a, T, F>(done: Done<T>, rest: impl FnOnce() -> F, out: &mut ReplyWriter) -> Result<(), Halt>
+pub(crate) fn answer<'a, T, F>(done: Done<T>, rest: impl FnOnce() -> F, out: &mut ReplyWriter) -> Result<(), Halt>
 where
     T: Xdr<'a>,
     F: Xdr<'a>,

@@ -6,15 +6,15 @@ use coherence::Change;
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{DirOp, LinkArgs, LinkWcc, RenameArgs, RenameWcc};
 use nfs_wire::xdr::{Reader, Xdr};
-use vfs::{Attr, FileKind, Happened, Name, Path, Rename, VfsError, Wait};
+use vfs::{Attr, FileKind, Name, Path, Rename, VfsError, Wait};
 
 use super::answer;
 use super::make::new_name;
 use super::object::wcc_of;
 use crate::failure::{Done, Halt};
 use crate::files::{Changing, Cx, Target, name_of, post_op};
-use crate::guard;
 use crate::reply::ReplyWriter;
+use crate::{guard, tell};
 
 /// REMOVE, and with `directory` RMDIR.
 pub fn remove(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter, directory: bool) -> Result<(), Halt> {
@@ -46,7 +46,7 @@ fn take_away(cx: &Cx, args: &DirOp<'_>, directory: bool, changing: &mut Option<C
     guard::children(&cx.server, dir_attr.id);
     let backend = &dir.object.export.backend;
     backend.remove(&dir.cred, &*dir.object.node, &Path::here().join(name), Some(found.attr.id))?;
-    dir.tell(name, Happened::Removed);
+    tell::removed(&dir, name, found.attr.kind);
     found.forget(cx, &dir);
     Ok(())
 }
@@ -118,7 +118,7 @@ fn move_entry(
     let (old_path, new_path) = (Path::here().join(old), Path::here().join(new));
     let backend = &from.object.export.backend;
     backend.rename(&from.cred, (&*from.object.node, &old_path), (&*to.object.node, &new_path), Rename::Replace)?;
-    from.tell_renamed(old, &to, new);
+    tell::moved((&from, old), (&to, new), source.attr.kind);
     if let Some(found) = replaced.filter(|found| found.attr.id != source.attr.id) {
         found.forget(cx, &to);
     }
@@ -153,6 +153,6 @@ fn give_name(cx: &Cx, args: &LinkArgs<'_>, changing: &mut Option<Changing>) -> D
     guard::children(&cx.server, dir_attr.id);
     let backend = &dir.object.export.backend;
     backend.link(&dir.cred, &*target.object.node, &*dir.object.node, &Path::here().join(name))?;
-    dir.tell(name, Happened::Added);
+    tell::made(&dir, name, attr.kind);
     Ok(target)
 }

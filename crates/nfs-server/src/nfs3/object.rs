@@ -8,14 +8,14 @@ use nfs_wire::nfs3::{
     Access as Rights, AccessArgs, AccessOk, DirOp, FileHandle, LookupOk, PostOpAttr, ReadlinkOk, SetattrArgs, WccData,
 };
 use nfs_wire::xdr::{Bounded, Reader, Xdr};
-use vfs::{Access, AccessMask, Attr, FileKind, Happened, SetAttr};
+use vfs::{Access, AccessMask, Attr, FileKind, SetAttr};
 
 use super::{LOOK, answer};
 use crate::attr::{fattr, set_attr, time};
 use crate::failure::{Done, Halt};
 use crate::files::{Changing, Cx, Object, Target, name_of, post_op};
-use crate::guard;
 use crate::reply::ReplyWriter;
+use crate::{guard, tell};
 
 pub fn getattr(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     let handle = FileHandle::decode(args)?;
@@ -51,7 +51,7 @@ pub(super) fn apply(cx: &Cx, target: &Target, attr: &Attr, wanted: &SetAttr) -> 
     if rest != SetAttr::default() {
         guard::change(&cx.server, attr.id, Change::Attributes)?;
         target.object.node.set_attr(&target.cred, &rest)?;
-        target.tell_of(&*target.object.node, Happened::Attributes);
+        tell::changed(&target.object);
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ fn set_len(cx: &Cx, target: &Target, attr: &Attr, len: u64) -> Done<()> {
     let node = target.open(cx, Access::WRITE, attr)?;
     node.set_attr(&target.cred, &SetAttr { len_bytes: Some(len), ..SetAttr::default() })?;
     guard::written(&cx.server, &claim);
-    target.tell_of(&*node, Happened::Written);
+    tell::written(&target.object);
     Ok(())
 }
 

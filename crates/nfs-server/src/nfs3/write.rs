@@ -7,7 +7,7 @@ use coherence::{AccessKinds, OpenClaim};
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{CommitArgs, CommitOk, StableHow, WriteArgs, WriteOk};
 use nfs_wire::xdr::{Put, Reader, Xdr, offset_in};
-use vfs::{Access, Attr, FileKind, Frame, Happened, Node, SetAttr, Sync, VfsResult, Wait};
+use vfs::{Access, Attr, FileKind, Frame, Node, SetAttr, Sync, VfsResult, Wait};
 
 use super::answer;
 use super::object::wcc_of;
@@ -17,9 +17,9 @@ use crate::attr::MAX_FILE_BYTES;
 use crate::dispatch::Job;
 use crate::failure::{Done, Halt, Stop};
 use crate::files::{Changing, Cx, Target};
-use crate::guard;
 use crate::reply::ReplyWriter;
 use crate::server::Server;
+use crate::{guard, tell};
 
 const SET_UID: u32 = 0o4000;
 /// Set-group-id means something only together with execution.
@@ -92,8 +92,8 @@ impl Write {
         let written = node.write(self.offset, data, Wait::Allowed);
         target.object.pace.note(begun, server.env.clock.monotonic_ms());
         guard::written(server, &self.claim);
+        tell::written(&target.object);
         written.map_err(no_wait)?;
-        target.tell_of(&**node, Happened::Written);
         drop_set_ids(target, attr, &**node)?;
         match self.stable {
             StableHow::Unstable => Ok(()),

@@ -15,9 +15,9 @@ use super::wanted::id_of;
 /// The most entries of a list that is taken: more than an extended attribute of a block holds.
 pub const MAX_ENTRIES: usize = 512;
 
-const ACCESS_KEY: &str = "system.posix_acl_access";
-const DEFAULT_KEY: &str = "system.posix_acl_default";
-const MAX_XATTR_BYTES: usize = 64 << 10;
+pub const ACCESS_KEY: &str = "system.posix_acl_access";
+pub const DEFAULT_KEY: &str = "system.posix_acl_default";
+pub const MAX_XATTR_BYTES: usize = 64 << 10;
 
 const READ: u8 = 4;
 const WRITE: u8 = 2;

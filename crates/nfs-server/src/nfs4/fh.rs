@@ -83,7 +83,7 @@ pub(crate) fn root_of(cx: &Cx, export: &Arc<Exported>) -> Done<Target> {
     let node = export.backend.root();
     let name = export.backend.handle_of(&*node)?;
     let object = cx.adopt(export, &name, node)?;
-    Ok(Target { object, cred: export.cred(&cx.caller), rights })
+    Ok(Target { object, cred: cx.cred(export)?, rights })
 }
 
 /// The object's attributes; STALE when its last name is gone and nobody has it open.

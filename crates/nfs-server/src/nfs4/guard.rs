@@ -10,7 +10,7 @@ use vfs::{Access, Attr, FileId, Node};
 
 use super::compound::Compound;
 use super::failure::Done;
-use super::fh::attr_of;
+use super::fh::{Fh, attr_of};
 use super::state::IoRight;
 use crate::files::Target;
 
@@ -38,7 +38,7 @@ pub fn change(c: &Compound, file: FileId, change: Change) -> Done<()> {
     match server.table.prepare(server.now(), file, change, identity(c))? {
         Outcome::Done(()) => Ok(()),
         Outcome::Wait(ticket) => {
-            server.table.cancel(file, ticket);
+            server.table.give_up(file, ticket);
             Err(NfsStat4::DELAY.into())
         }
     }
@@ -97,7 +97,7 @@ impl Io {
         match claim.prepare(c.cx.server.now(), Change::Write)? {
             Outcome::Done(()) => Ok(()),
             Outcome::Wait(ticket) => {
-                c.cx.server.table.cancel(claim.file(), ticket);
+                c.cx.server.table.give_up(claim.file(), ticket);
                 Err(NfsStat4::DELAY.into())
             }
         }
@@ -113,6 +113,9 @@ impl Io {
     /// Tells once more of a write that is done: a grant to cache reads that was given meanwhile may cover the old data.
     pub fn written(&self, c: &Compound) {
         crate::guard::written(&c.cx.server, self.claim());
+        if let Ok(Fh::Real(target)) = c.current() {
+            crate::tell::written(&target.object);
+        }
     }
 }
 
@@ -123,7 +126,7 @@ fn momentary(c: &Compound, file: FileId, access: AccessKinds) -> Done<OpenClaim>
     match server.table.open(server.now(), &request).map_err(|_| NfsStat4::LOCKED)? {
         Outcome::Done(opened) => Ok(opened.claim),
         Outcome::Wait(ticket) => {
-            server.table.cancel(file, ticket);
+            server.table.give_up(file, ticket);
             Err(NfsStat4::DELAY.into())
         }
     }

@@ -21,6 +21,7 @@ use vfs::Wait;
 use crate::dispatch::{Job, LISTING_REPLY_BYTES};
 use crate::failure::Halt;
 use crate::reply::ReplyWriter;
+pub(crate) use acl::{ACCESS_KEY, DEFAULT_KEY, MAX_XATTR_BYTES};
 use compound::{Compound, Walk};
 
 /// Bytes of a reply besides what is read or listed.

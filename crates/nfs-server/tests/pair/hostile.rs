@@ -14,8 +14,10 @@ fn rpc_errors_are_by_the_book() {
     for (call, answer) in [
         ((program::NFS, 3, 22), "Failed(ProcUnavail)"),
         ((program::MOUNT, 3, 6), "Failed(ProcUnavail)"),
-        ((program::NLM, 4, 0), "Failed(ProgUnavail)"),
-        ((program::NFSACL, 3, 0), "Failed(ProgUnavail)"),
+        ((program::NLM, 4, 17), "Failed(ProcUnavail)"),
+        ((program::NLM, 1, 20), "Failed(ProcUnavail)"),
+        ((program::NFSACL, 3, 3), "Failed(ProcUnavail)"),
+        ((program::NFS4_CALLBACK, 1, 0), "Failed(ProgUnavail)"),
         ((program::NFS, 3, 1), "Failed(GarbageArgs)"),
         ((program::NFS, 3, 6), "Failed(GarbageArgs)"),
         ((program::NFS, 3, 7), "Failed(GarbageArgs)"),
@@ -26,6 +28,8 @@ fn rpc_errors_are_by_the_book() {
     assert_eq!(client.call(program::NFS, 5, 0, &[]), Answer::Mismatch(3, 4));
     assert_eq!(client.call(program::NFS, 2, 0, &[]), Answer::Mismatch(3, 4));
     assert_eq!(client.call(program::MOUNT, 2, 0, &[]), Answer::Mismatch(1, 3));
+    assert_eq!(client.call(program::NFSACL, 2, 0, &[]), Answer::Mismatch(3, 3));
+    assert_eq!(client.call(program::NSM, 2, 0, &[]), Answer::Mismatch(1, 1));
     assert_eq!(client.call(program::PORTMAP, 1, 0, &[]), Answer::Mismatch(2, 4));
     for version in [2, 3, 4] {
         assert_eq!(client.call(program::PORTMAP, version, 0, &[]), Answer::Results(vec![]));

@@ -1,8 +1,10 @@
 //! A client made of the wire crate and a server, joined in memory: what a client sees of NFSv3 and NFSv4, MOUNT and the
 //! portmapper.
 
+mod beside;
 mod files;
 mod hostile;
+mod locks;
 mod names;
 mod v4;
 mod v4_files;

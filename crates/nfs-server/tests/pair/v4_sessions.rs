@@ -516,3 +516,12 @@ fn an_open_before_reclaim_complete_waits() {
     assert_eq!(modern.within(&[Op::ReclaimComplete(false)]).status(), NfsStat4::OK);
     assert!(opened(&modern.open("file", ShareAccess::READ, NONE)).is_ok());
 }
+
+#[test]
+fn a_flag_of_4_2_is_known_from_then_on() {
+    let mut client = World::new().connect();
+    for (minor, status) in [(1, NfsStat4::INVAL), (2, NfsStat4::OK)] {
+        let args = ExchangeIdArgs { flags: ExchangeIdFlags::SUPP_FENCE_OPS, ..who(b"one", 1) };
+        assert_eq!(client.compound(minor, &[Op::ExchangeId(args)]).status(), status, "4.{minor}");
+    }
+}

@@ -21,7 +21,7 @@ use vfs::{Buf, BufPool, Frame, Inline};
 /// The user of the tests.
 pub const UID: u32 = 1000;
 
-struct TestClock(Arc<ManualClock>);
+pub struct TestClock(pub Arc<ManualClock>);
 
 impl Clock for TestClock {
     fn unix_secs(&self) -> u32 {
@@ -42,6 +42,8 @@ pub struct World {
     pub counters: Arc<PathCounters>,
     pub dialer: Arc<Dialled>,
     pub store: Arc<Records>,
+    /// Hosts that hold locks over NFSv3.
+    pub hosts: Arc<Records>,
 }
 
 /// What the server sends to clients that are to be dialled; tests answer it.
@@ -51,6 +53,19 @@ pub struct Dialled(pub Mutex<Vec<(SocketAddr, Vec<u8>, OnReply)>>);
 impl Dialer for Dialled {
     fn call(&self, to: SocketAddr, record: Vec<u8>, done: OnReply) {
         self.0.lock().unwrap().push((to, record, done));
+    }
+
+    fn datagram(&self, _: SocketAddr, _: Vec<u8>, done: OnReply) {
+        done(None);
+    }
+}
+
+/// Everybody is in forty groups, from the number of the user on.
+pub struct ManyGroups;
+
+impl nfs_server::Groups for ManyGroups {
+    fn groups_of(&self, uid: u32) -> Result<Vec<u32>, String> {
+        Ok((uid..uid + 40).collect())
     }
 }
 
@@ -84,14 +99,15 @@ impl World {
         let clock = ManualClock::at_secs(1_700_000_000);
         let fs = MemFs::new(Arc::clone(&clock));
         let table = Table::new();
-        let (dialer, store): (Arc<Dialled>, Arc<Records>) = Default::default();
-        let server = Self::server(&fs, &table, &clock, change, (&dialer, &store), 1);
-        Self { server, fs, table, clock, counters: Arc::default(), dialer, store }
+        let (dialer, store, hosts): (Arc<Dialled>, Arc<Records>, Arc<Records>) = Default::default();
+        let server = Self::server(&fs, &table, &clock, change, (&dialer, &store, &hosts), 1);
+        Self { server, fs, table, clock, counters: Arc::default(), dialer, store, hosts }
     }
 
     /// The server of another run: the same key, other chance.
     pub fn restart(&mut self) {
-        self.server = Self::server(&self.fs, &self.table, &self.clock, |_| {}, (&self.dialer, &self.store), 2);
+        let seams = (&self.dialer, &self.store, &self.hosts);
+        self.server = Self::server(&self.fs, &self.table, &self.clock, |_| {}, seams, 2);
     }
 
     /// The same in another process, which does not know the claims of the one before.
@@ -105,12 +121,12 @@ impl World {
         table: &Table,
         clock: &Arc<ManualClock>,
         change: impl FnOnce(&mut ExportOptions),
-        (dialer, store): (&Arc<Dialled>, &Arc<Records>),
+        (dialer, store, hosts): (&Arc<Dialled>, &Arc<Records>, &Arc<Records>),
         chance: u8,
     ) -> Arc<Server> {
         let mut options = ExportOptions { squash: Squash::None, ..ExportOptions::default() };
         change(&mut options);
-        let export = Export { name: "data".into(), backend: Arc::clone(fs) as _, options };
+        let export = Export { name: "data".into(), backend: Arc::clone(fs) as _, options, witness: None };
         let config = Config {
             exports: vec![export],
             max_read_bytes: 1 << 20,
@@ -124,6 +140,9 @@ impl World {
             random: Arc::new(move |bytes: &mut [u8]| bytes.fill(chance)),
             dialer: Some(Arc::clone(dialer) as _),
             store: Some(Arc::clone(store) as _),
+            hosts: Some(Arc::clone(hosts) as _),
+            groups: Some(Arc::new(ManyGroups)),
+            host_name: "server".into(),
         };
         Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env)
     }

@@ -12,7 +12,7 @@ use crate::dispatch::Request;
 use crate::failure::Outcome;
 use crate::local;
 use crate::notify::{News, Watch};
-use crate::open::FileOpen;
+use crate::open::{FileOpen, Open};
 use crate::reply::ReplyWriter;
 use crate::waiting::Interrupt;
 
@@ -37,15 +37,7 @@ pub(crate) async fn change_notify(request: &mut Request<'_>, out: &mut ReplyWrit
     }
     open.require_any(AccessMask::FILE_LIST_DIRECTORY)?;
     let watch = watch(file, &asked)?;
-    if watch.local.get().is_none() {
-        let (server, open, watch) = (Arc::clone(&request.conn.server), Arc::clone(&open), Arc::clone(&watch));
-        let job = move || {
-            let watching = open.file().ok().and_then(|file| local::watch(&server, file, asked.recursive));
-            // Once: where nothing can be known it stays so.
-            let _ = watch.local.set(watching.unwrap_or_else(|| Box::new(())));
-        };
-        request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
-    }
+    hear_of_others(request, &open, &watch, asked.recursive);
     drop(open);
     let mut next = match watch.ask() {
         Ok(news) => return answer(news, asked.output_bytes, out),
@@ -74,6 +66,21 @@ pub(crate) async fn change_notify(request: &mut Request<'_>, out: &mut ReplyWrit
         Interrupt::Close | Interrupt::End => NtStatus::NOTIFY_CLEANUP,
     }
     .into())
+}
+
+/// Has the watch told what others change too. Not waited for: a CANCEL that comes at once must find the request waiting.
+/// One directory is done in place, a few calls to the kernel; a whole tree is read on a worker.
+fn hear_of_others(request: &Request<'_>, open: &Arc<Open>, watch: &Arc<Watch>, below: bool) {
+    if watch.local.get().is_some() {
+        return;
+    }
+    let (server, open, watch) = (Arc::clone(&request.conn.server), Arc::clone(open), Arc::clone(watch));
+    let job = move || {
+        let watching = open.file().ok().and_then(|file| local::watch(&server, file, below));
+        // Once: where nothing can be known it stays so.
+        let _ = watch.local.set(watching.unwrap_or_else(|| Box::new(())));
+    };
+    if below { request.conn.shard.executor.run(Box::new(job)) } else { job() }
 }
 
 /// The open's watch, made by its first request; later ones cannot change what is watched for.

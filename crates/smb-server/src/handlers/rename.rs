@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use coherence::{AccessKinds, OpenClaim, OpenRequest, ShareKinds};
 use smb_wire::NtStatus;
-use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, NotifyFilter, RenameFlags, RenameInfo};
+use smb_wire::fscc::{AccessMask, FileAttributes, NotifyAction, RenameFlags, RenameInfo};
 use smb_wire::name::{StreamKind, is_device_name, parse_posix_path, parse_stream, parse_target};
 use vfs::{Name, Path, Rename, VfsError, Wait};
 
@@ -13,10 +13,9 @@ use crate::Share;
 use crate::dispatch::Request;
 use crate::failure::Failure;
 use crate::meta::{mark_archive, read_dos};
-use crate::notify::Event;
-use crate::open::{FileOpen, Open, StreamOpen, name_filter};
+use crate::open::{FileOpen, Open, StreamOpen};
 use crate::server::Server;
-use crate::stream;
+use crate::{stream, witness};
 
 /// Renames the open's object.
 pub(crate) async fn rename(request: &Request<'_>, open: &Arc<Open>, info: &RenameInfo<'_>) -> Result<(), Failure> {
@@ -179,6 +178,8 @@ impl Change {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
         let (to, taken) = self.spell_target(file, &from)?;
+        // The directory is opened before names are compared, as Windows does it.
+        self.check_parent(file, &to)?;
         if to == from {
             return Ok(());
         }
@@ -189,7 +190,6 @@ impl Change {
         if file.is_directory() && is_below(&to, &from) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
-        self.check_parent(file, &to)?;
         // Another client may meanwhile have moved the object and put something else in its place.
         let only = file.link.as_ref().map_or(file.node.id(), |(_, id)| *id);
         let same_object = |path: &Path| {
@@ -317,27 +317,14 @@ impl Change {
     }
 }
 
-/// Within one directory a rename is told as a pair of names, else as going and coming.
+/// Tells who watches.
 fn tell_renamed(file: &FileOpen, from: &Path, to: &Path) {
     let watchers = &file.share.watchers;
     if !watchers.any() {
         return;
     }
     let is_directory = file.is_directory() && file.link.is_none();
-    let event = |action, path| Event::new(action, name_filter(is_directory), path);
-    let (old, new) = (from.as_bytes(), to.as_bytes());
-    if from.parent() == to.parent() {
-        watchers.tell(&[event(NotifyAction::RenamedOldName, old), event(NotifyAction::RenamedNewName, new)]);
-    } else {
-        watchers.tell(&[event(NotifyAction::Removed, old)]);
-        watchers.tell(&[event(NotifyAction::Added, new)]);
-    }
-    if is_directory {
-        return watchers.moved(old, new);
-    }
-    // As Windows: who does not watch names is told that the file under its new one changed.
-    let filter = NotifyFilter::ATTRIBUTES | NotifyFilter::CREATION;
-    watchers.tell(&[Event { except: NotifyFilter::FILE_NAME, ..Event::new(NotifyAction::Modified, filter, new) }]);
+    witness::renamed(watchers, from, to, is_directory);
 }
 
 fn is_below(path: &Path, ancestor: &Path) -> bool {

@@ -60,7 +60,7 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         file.node.write(offset, asked.data, Wait::Allowed)?;
         file.share.pace.note(begun, clock.monotonic_ms());
     }
-    if file.share.watchers.any() {
+    if file.share.watchers.want_data() {
         tell_written(file, offset + asked.data.len() as u64);
     }
     file.note_written();

@@ -94,7 +94,7 @@ impl Server {
         let opened = match claimed {
             Outcome::Done(opened) => opened,
             Outcome::Wait(ticket) => {
-                self.table.cancel(record.file, ticket);
+                self.table.give_up(record.file, ticket);
                 return Err("is in the way of another".into());
             }
         };

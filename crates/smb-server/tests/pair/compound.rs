@@ -120,6 +120,18 @@ fn a_handle_named_outright_becomes_the_previous_one() {
 }
 
 #[test]
+fn a_closed_handle_in_a_related_request_stands_for_the_previous_one() {
+    let world = World::new();
+    world.put("a", b"A");
+    let mut client = world.anna();
+    let stale = client.create("a", &OpenAs::reader());
+    client.close(stale);
+    let all = client.compound(&[OpenAs::reader().message("a"), read_message(stale, 0, 1).related()]);
+    assert_eq!(smb_wire::smb2::ReadResponse::decode(&all[1].bytes).unwrap().data, b"A");
+    client.call(read_message(stale, 0, 1)).expect(NtStatus::FILE_CLOSED);
+}
+
+#[test]
 fn login_and_tree_connect_and_create_after_another() {
     let world = World::new();
     let mut client = world.anna();

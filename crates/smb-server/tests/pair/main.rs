@@ -11,6 +11,7 @@ mod files;
 mod hostile;
 mod info;
 mod ioctl;
+mod like_samba;
 mod login;
 mod model;
 mod notify;

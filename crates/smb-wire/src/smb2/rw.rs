@@ -237,7 +237,9 @@ mod tests {
         WriteRequest { flags: 0, offset_bytes: 0, handle: HANDLE, channel: 0, data_offset: 0, data: b"x" }
             .put(&mut bytes);
         bytes[HEADER_BYTES + 2] = 10;
-        assert_eq!(WriteRequest::decode(&bytes), Err(Malformed::Field("offset")));
+        assert_eq!(WriteRequest::decode(&bytes), Err(Malformed::Field("DataOffset")));
+        bytes[HEADER_BYTES + 4] = 0;
+        assert_eq!(WriteRequest::decode(&bytes), Err(Malformed::Field("DataOffset")), "nor where there are none");
     }
 
     #[test]

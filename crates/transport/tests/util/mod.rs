@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use transport::{Framing, Limits, ListenOptions, Machine, MachineFactory, Server, ShardEnv, Totals};
+use transport::{Accepted, Framing, Limits, ListenOptions, Machine, MachineFactory, Server, ShardEnv, Totals};
 use vfs::{BufPool, Frame, Reply};
 
 /// Payloads from here on are refused.
@@ -160,6 +160,8 @@ pub struct World {
     pub address: SocketAddr,
     /// Why connections ended.
     pub closed: mpsc::Receiver<String>,
+    /// Connections as they were accepted.
+    pub arrived: mpsc::Receiver<Accepted>,
     /// The pools of shards, as connections show them.
     pools: mpsc::Receiver<BufPool>,
     known: Vec<BufPool>,
@@ -170,11 +172,13 @@ impl World {
         let server = Server::start(1, 2, limits).unwrap();
         let (closed_sender, closed) = mpsc::channel();
         let (pool_sender, pools) = mpsc::channel();
+        let (arrived_sender, arrived) = mpsc::channel();
         let factory: MachineFactory = {
-            let senders = std::sync::Mutex::new((closed_sender, pool_sender));
-            Arc::new(move |_, env: &ShardEnv| {
+            let senders = std::sync::Mutex::new((closed_sender, pool_sender, arrived_sender));
+            Arc::new(move |accepted, env: &ShardEnv| {
                 let senders = senders.lock().unwrap();
                 let _ = senders.1.send(env.pool.clone());
+                let _ = senders.2.send(accepted);
                 Box::new(Echo {
                     env: env.clone(),
                     replies: VecDeque::new(),
@@ -189,8 +193,9 @@ impl World {
             })
         };
         let options = ListenOptions { congestion: None };
-        let address = server.listen(([127, 0, 0, 1], 0).into(), &options, factory).unwrap();
-        Self { server, address, closed, pools, known: Vec::new() }
+        let everywhere = server.listen(([0, 0, 0, 0], 0).into(), &options, factory).unwrap();
+        let address = ([127, 0, 0, 1], everywhere.port()).into();
+        Self { server, address, closed, arrived, pools, known: Vec::new() }
     }
 
     /// Bytes of buffers handed out now.

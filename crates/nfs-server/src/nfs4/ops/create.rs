@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nfs_wire::nfs4::{Bitmap, CreateArgs, CreateOk, CreateType, NfsStat4};
-use vfs::{Access, Cred, Disposition, FileKind, Happened, Name, Node, OpenHow, Path, WantKind};
+use vfs::{Access, Cred, Disposition, FileKind, Name, Node, OpenHow, Path, WantKind};
 
 use super::names::Changed;
 use crate::files::Target;
@@ -14,6 +14,7 @@ use crate::nfs4::fh::Fh;
 use crate::nfs4::wanted::{Wanted, creatable};
 use crate::nfs4::{guard, view};
 use crate::reply::ReplyWriter;
+use crate::tell;
 
 /// Permissions where the client names none: for the owner only.
 const FILE_MODE: u32 = 0o600;
@@ -33,7 +34,7 @@ pub fn create(c: &mut Compound, args: &CreateArgs<'_>, out: &mut ReplyWriter) ->
     guard::children(c, changed.attr.id);
     let node = make(changed.dir, name, &args.object, &wanted)?;
     let attrs_set = finish(&changed.dir.cred, &*node, &args.object, &wanted)?;
-    changed.dir.tell(name, Happened::Added);
+    tell::made(changed.dir, name, node.kind());
     let object = c.cx.adopt_entry(changed.dir, name, node)?;
     let change = changed.info();
     let made = Target { object, cred: changed.dir.cred.clone(), rights: changed.dir.rights };

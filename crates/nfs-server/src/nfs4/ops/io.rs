@@ -8,7 +8,7 @@ use coherence::AccessKinds;
 use nfs_wire::nfs4::{
     CommitArgs, NfsStat4, ReadArgs, ReadPlace, StableHow, Stateid, WriteArgs, WriteOk, put_read_head,
 };
-use vfs::{Access, Attr, FileKind, Happened, Node, PagePipe, Sync, VfsError, Wait};
+use vfs::{Access, Attr, FileKind, Node, PagePipe, Sync, VfsError, Wait};
 
 use crate::attr::MAX_FILE_BYTES;
 use crate::files::Target;
@@ -153,7 +153,6 @@ fn store(c: &Compound, target: &Target, file: &Ranged, offset: u64, data: &[u8],
     let written = file.node.write(offset, data, Wait::Allowed);
     target.object.pace.note(begun, server.env.clock.monotonic_ms());
     file.io.written(c);
-    target.tell_of(&*file.node, Happened::Written);
     written.map_err(no_wait)?;
     drop_set_ids(target, &file.attr, &*file.node).map_err(no_wait)?;
     match stable {

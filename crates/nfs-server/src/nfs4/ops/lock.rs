@@ -68,6 +68,7 @@ fn first_lock(
         check_generation(c, &stateid, open.seqid())?;
         forget_closed(&state, turn);
         in_time(c, &state, &opener.client, args.reclaim)?;
+        before_others(c, args.reclaim)?;
         let owner = state.lock_owner_named(&opener.client, &new.owner.owner, new.lock_seqid)?;
         let mut sequence = owner.sequence.try_lock().ok_or(NfsStat4::DELAY)?;
         // It may have been there before: then its requests go on where they were (RFC 7530 16.10.5).
@@ -102,8 +103,14 @@ fn further_lock(
         is_current(c, &open)?;
         check_generation(c, &stateid, locks.seqid())?;
         in_time(c, &state, &owner.client, args.reclaim)?;
+        before_others(c, args.reclaim)?;
         take(c, &state, &locks, &open, range, out)
     })
+}
+
+/// Hosts that held locks over NFSv3 may have them again first.
+fn before_others(c: &Compound, reclaims: bool) -> Done<()> {
+    if !reclaims && c.cx.server.nlm.is_in_grace() { Err(NfsStat4::GRACE.into()) } else { Ok(()) }
 }
 
 /// What the owner has locked in the file, as far as it has a stateid for it.
@@ -158,7 +165,7 @@ fn try_take(c: &Compound, locks: &LockState, open: &Open, range: LockRange) -> D
     if range.exclusive
         && let Outcome::Wait(ticket) = open.claim.prepare(server.now(), Change::Write)?
     {
-        server.table.cancel(open.file, ticket);
+        server.table.give_up(open.file, ticket);
         return Err(NfsStat4::DELAY.into());
     }
     match server.table.lock_posix(open.file, locks.owner.number, range, false) {

@@ -6,7 +6,7 @@ use coherence::Change;
 use nfs_wire::nfs4::{ChangeInfo, NfsStat4, RenameArgs, Secinfo, SecinfoStyle};
 use nfs_wire::rpc::Flavor;
 use nfs_wire::xdr::List;
-use vfs::{Attr, FileKind, Happened, Name, Path, Rename};
+use vfs::{Attr, FileKind, Name, Path, Rename};
 
 use crate::files::Target;
 use crate::nfs3::parent;
@@ -15,6 +15,7 @@ use crate::nfs4::failure::{Answer, Done, Stop, answer};
 use crate::nfs4::fh::{Fh, attr_of, named_root};
 use crate::nfs4::guard;
 use crate::reply::ReplyWriter;
+use crate::tell;
 
 pub fn lookup(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {
     let found = find(c, name)?;
@@ -117,7 +118,7 @@ pub fn remove(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {
     let dir = changed.dir;
     let backend = &dir.object.export.backend;
     backend.remove(&dir.cred, &*dir.object.node, &Path::here().join(name), Some(found.attr.id))?;
-    dir.tell(name, Happened::Removed);
+    tell::removed(dir, name, found.attr.kind);
     found.forget(c, dir);
     answer(Ok(changed.info()), out)
 }
@@ -193,7 +194,7 @@ fn move_entry(c: &Compound, from: &Changed<'_>, old: Name<'_>, to: &Changed<'_>,
     let (from_node, to_node) = (&from.dir.object.node, &to.dir.object.node);
     let backend = &from.dir.object.export.backend;
     backend.rename(&from.dir.cred, (&**from_node, &old_path), (&**to_node, &new_path), Rename::Replace)?;
-    from.dir.tell_renamed(old, to.dir, new);
+    tell::moved((from.dir, old), (to.dir, new), source.attr.kind);
     if let Some(found) = replaced {
         found.forget(c, to.dir);
     }
@@ -219,6 +220,6 @@ pub fn link(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {
     let dir = changed.dir;
     let backend = &dir.object.export.backend;
     backend.link(&dir.cred, &*target.object.node, &*dir.object.node, &Path::here().join(name))?;
-    dir.tell(name, Happened::Added);
+    tell::made(dir, name, attr.kind);
     answer(Ok(changed.info()), out)
 }

@@ -5,7 +5,7 @@ use nfs_wire::nfs4::{
     Access as Rights, AccessOk, Attr as A, Bitmap, Fattr, NfsStat4, SetattrArgs, SetattrRes, Stateid, put_fattr,
 };
 use nfs_wire::xdr::Xdr;
-use vfs::{Access, AccessMask, Attr, FileKind, Happened, SetAttr};
+use vfs::{Access, AccessMask, Attr, FileKind, SetAttr};
 
 use crate::files::Target;
 use crate::nfs4::compound::Compound;
@@ -15,6 +15,7 @@ use crate::nfs4::guard;
 use crate::nfs4::view::{self, View};
 use crate::nfs4::wanted::Wanted;
 use crate::reply::ReplyWriter;
+use crate::tell;
 
 /// What the holder of a write delegation may know better.
 const OF_THE_DATA: &[A] = &[A::Change, A::Size, A::SpaceUsed, A::TimeModify, A::TimeMetadata];
@@ -107,7 +108,7 @@ fn set(c: &Compound, args: &SetattrArgs<'_>, attrs_set: &mut Bitmap) -> Done<()>
             wanted.set.mode = None;
         }
         wanted.apply_rest(&target.cred, &*target.object.node)?;
-        target.tell_of(&*target.object.node, Happened::Attributes);
+        tell::changed(&target.object);
     }
     *attrs_set = wanted.mask;
     Ok(())
@@ -125,7 +126,6 @@ fn set_len(c: &Compound, target: &Target, attr: &Attr, stateid: &Stateid, len: u
     let node = guard::open(c, target, &io, Access::WRITE, attr)?;
     node.set_attr(&target.cred, &SetAttr { len_bytes: Some(len), ..SetAttr::default() })?;
     io.written(c);
-    target.tell_of(&*node, Happened::Written);
     Ok(())
 }
 

@@ -25,6 +25,7 @@ use crate::nfs4::state::seq::{Sequence, Turn};
 use crate::nfs4::state::share::Mode;
 use crate::nfs4::state::{Held, State};
 use crate::reply::ReplyWriter;
+use crate::tell;
 
 pub fn open(c: &mut Compound, args: &OpenArgs<'_>, out: &mut ReplyWriter) -> Answer {
     let state = Arc::clone(&c.cx.server.state);
@@ -207,7 +208,7 @@ fn fresh(
     match c.cx.server.table.open(c.cx.server.now(), &request)? {
         Outcome::Done(opened) => Ok((opened.claim, opened.caching)),
         Outcome::Wait(ticket) => {
-            c.cx.server.table.cancel(found.attr.id, ticket);
+            c.cx.server.table.give_up(found.attr.id, ticket);
             Err(NfsStat4::DELAY.into())
         }
     }
@@ -242,7 +243,7 @@ fn ask(c: &Compound, open: &Open, change: Change) -> Done<()> {
     match open.claim.prepare(c.cx.server.now(), change)? {
         Outcome::Done(()) => Ok(()),
         Outcome::Wait(ticket) => {
-            c.cx.server.table.cancel(open.file, ticket);
+            c.cx.server.table.give_up(open.file, ticket);
             Err(NfsStat4::DELAY.into())
         }
     }
@@ -260,8 +261,9 @@ fn cut(c: &Compound, open: &Open, found: &Found) -> Done<()> {
     let node = target.open(&c.cx, vfs::Access::WRITE, &found.attr)?;
     let _changing = target.begin_change();
     node.set_attr(&target.cred, &SetAttr { len_bytes: Some(0), ..SetAttr::default() })?;
+    tell::written(&target.object);
     if let Ok(Outcome::Wait(ticket)) = open.claim.prepare(c.cx.server.now(), Change::Write) {
-        c.cx.server.table.cancel(open.file, ticket);
+        c.cx.server.table.give_up(open.file, ticket);
     }
     Ok(())
 }

@@ -4,18 +4,16 @@
 use std::sync::Arc;
 
 use nfs_wire::nfs4::{Attr as A, Bitmap, ChangeInfo, Fattr, NfsStat4, OpenArgs, OpenClaim, OpenHow, Verifier};
-use vfs::{
-    Access, AccessMask, Attr, Disposition, FileKind, Happened, Name, Node, Path, SetAttr, SetTime, Timestamp, WantKind,
-};
+use vfs::{Access, AccessMask, Attr, Disposition, FileKind, Name, Node, Path, SetAttr, SetTime, Timestamp, WantKind};
 
 use crate::files::Target;
-use crate::guard;
 use crate::nfs4::compound::Compound;
 use crate::nfs4::failure::{Done, Stop};
 use crate::nfs4::fh::{Fh, attr_of};
 use crate::nfs4::state::share::Mode;
 use crate::nfs4::view;
 use crate::nfs4::wanted::Wanted;
+use crate::{guard, tell};
 
 /// Permissions where the client names none: for the owner only.
 const FILE_MODE: u32 = 0o600;
@@ -185,7 +183,7 @@ fn new_file(c: &Compound, dir: &Target, name: Name<'_>, wanted: &Wanted) -> Done
     }
     let attrs_set = wanted.apply_new(&dir.cred, &*opened.node, &opened.attr)?;
     let attr = opened.node.attr()?;
-    dir.tell(name, Happened::Added);
+    tell::made(dir, name, attr.kind);
     let object = c.cx.adopt_entry(dir, name, Arc::clone(&opened.node))?;
     let target = Target { object, cred: dir.cred.clone(), rights: dir.rights };
     target.keep_made(access, &attr, &opened.node);

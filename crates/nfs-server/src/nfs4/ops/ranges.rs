@@ -7,7 +7,7 @@ use nfs_wire::nfs4::{
     AllocateArgs, Bitmap, CloneArgs, CopyArgs, CopyError, CopyOk, CopyRequirements, CopyRes, IoAdviseArgs, NfsStat4,
     ReadArgs, ReadPlusWriter, SEEK_DATA, SEEK_HOLE, SeekArgs, SeekOk, StableHow, Stateid, WriteResponse,
 };
-use vfs::{Attr, Happened, VfsError};
+use vfs::{Attr, VfsError};
 
 use super::io::{Ranged, no_wait, regular};
 use crate::attr::MAX_FILE_BYTES;
@@ -59,7 +59,6 @@ fn change_range(c: &Compound, args: &AllocateArgs, work: impl FnOnce(&Ranged) ->
     let file = Ranged::open(c, (target, attr), &args.stateid, AccessKinds::WRITE, range)?;
     let done = work(&file);
     file.io.written(c);
-    target.tell_of(&*file.node, Happened::Written);
     done.map_err(no_wait)
 }
 
@@ -189,14 +188,6 @@ impl Pair {
         let to = Ranged::open(c, (to, to_attr), &args.dst, AccessKinds::WRITE, (args.to, count))?;
         Ok(Self { from, to, count })
     }
-
-    /// What was copied may have been let cache meanwhile, and is looked out for.
-    fn told(&self, c: &Compound) {
-        self.to.io.written(c);
-        if let Ok(Fh::Real(target)) = c.current() {
-            target.tell_of(&*self.to.node, Happened::Written);
-        }
-    }
 }
 
 fn source(c: &Compound) -> Done<(&Target, Attr)> {
@@ -238,7 +229,7 @@ fn copied(c: &Compound, args: &CopyArgs<'_>) -> Done<CopyOk> {
     let verifier = c.cx.server.write_verifier();
     let len = pair.count.min(MOST_COPIED_BYTES);
     let done = pair.from.node.copy_range(from, &*pair.to.node, to, len);
-    pair.told(c);
+    pair.to.io.written(c);
     let count_bytes = done.map_err(no_wait)?;
     let response = WriteResponse { callback_id: None, count_bytes, committed: StableHow::Unstable, verifier };
     Ok(CopyOk { response, requirements: CopyRequirements { consecutive: true, synchronous: true } })
@@ -252,7 +243,7 @@ pub fn clone(c: &mut Compound, args: &CloneArgs, out: &mut ReplyWriter) -> Answe
     let pair =
         Pair::open(c, &PairArgs { src: args.src_stateid, dst: args.dst_stateid, from, to, count: args.count_bytes })?;
     let done = pair.from.node.clone_range(from, &*pair.to.node, to, pair.count);
-    pair.told(c);
+    pair.to.io.written(c);
     match done {
         Err(VfsError::NotSupported) => Err(NfsStat4::NOTSUPP.into()),
         done => answer(done.map_err(no_wait), out),

@@ -24,12 +24,13 @@ use crate::reply::ReplyWriter;
 const MOST_SESSIONS: usize = 32;
 /// The answer to a SEQUENCE alone.
 const LEAST_CACHED_BYTES: u32 = 80;
-/// What a client may say in EXCHANGE_ID.
+/// What a client may say in EXCHANGE_ID, to which 4.2 adds one (RFC 7862 14.1.2).
 const KNOWN_FLAGS: u32 = 0x4007_0103;
 
 pub fn exchange_id(c: &mut Compound, args: &ExchangeIdArgs<'_>, out: &mut ReplyWriter) -> Answer {
     let state = &c.cx.server.state;
-    if args.flags.bits() & !KNOWN_FLAGS != 0 {
+    let added = if c.minor >= 2 { ExchangeIdFlags::SUPP_FENCE_OPS.bits() } else { 0 };
+    if args.flags.bits() & !(KNOWN_FLAGS | added) != 0 {
         return Err(NfsStat4::INVAL.into());
     }
     match &args.state_protect {

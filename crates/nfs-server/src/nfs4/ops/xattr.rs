@@ -3,7 +3,7 @@
 
 use coherence::Change;
 use nfs_wire::nfs4::{ChangeInfo, ListxattrsArgs, NfsStat4, SetxattrArgs, SetxattrOption, XattrNamesWriter};
-use vfs::{Access, FileKind, Happened, VfsError};
+use vfs::{Access, FileKind, VfsError};
 
 use crate::files::Target;
 use crate::nfs4::compound::Compound;
@@ -11,6 +11,7 @@ use crate::nfs4::failure::{Answer, Done, answer};
 use crate::nfs4::fh::attr_of;
 use crate::nfs4::guard;
 use crate::reply::ReplyWriter;
+use crate::tell;
 
 const NAMESPACE: &str = "user.";
 /// The longest name and the largest value Linux has (XATTR_NAME_MAX, XATTR_SIZE_MAX).
@@ -65,7 +66,7 @@ fn changing(c: &Compound, work: impl FnOnce(&Target) -> Done<()>) -> Done<Change
     let around = target.begin_change();
     guard::change(c, attr.id, Change::Attributes)?;
     work(target)?;
-    target.tell_of(&*target.object.node, Happened::Attributes);
+    tell::changed(&target.object);
     let (before, after) = around.change();
     Ok(ChangeInfo {
         atomic: before.is_some() && after.is_some(),

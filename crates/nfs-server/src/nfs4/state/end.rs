@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use coherence::{Deletion, HolderKey, Instant};
 use nfs_wire::nfs4::SessionId;
-use vfs::{Cred, FileId};
+use vfs::{Cred, FileId, VfsResult};
 
 use super::State;
 use super::client::{Client, Family, Standing};
@@ -15,6 +15,7 @@ use super::ids::StateKey;
 use super::lock::{LockOwner, LockState};
 use super::open::{Open, OpenOwner};
 use crate::files::Target;
+use crate::tell;
 
 /// How long a silent client keeps what nobody else minds (RFC 8881 8.4.2.3).
 const COURTESY_MS: u64 = 24 * 3600 * 1000;
@@ -44,15 +45,21 @@ pub(crate) struct Owed {
 impl Owed {
     /// Deletes it. May wait.
     pub fn run(self) {
+        if let Err(error) = self.delete() {
+            let file = self.target.object.node.id();
+            tracing::info!(?error, ?file, "a file that was to go with its last open stays");
+        }
+    }
+
+    fn delete(&self) -> VfsResult<()> {
         let backend = &self.target.object.export.backend;
-        let node = &self.target.object.node;
+        let (node, root) = (&self.target.object.node, backend.root());
         // Whoever asked for it was allowed to.
         let cred = Cred { uid: 0, gid: 0, groups: Arc::from([]) };
-        let done =
-            backend.path_of(&**node).and_then(|path| backend.remove(&cred, &*backend.root(), &path, Some(node.id())));
-        if let Err(error) = done {
-            tracing::info!(?error, file = ?node.id(), "a file that was to go with its last open stays");
-        }
+        let path = backend.path_of(&**node)?;
+        backend.remove(&cred, &*root, &path, Some(node.id()))?;
+        tell::gone(&self.target.object, &path);
+        Ok(())
     }
 }
 

@@ -110,7 +110,7 @@ impl State {
         match self.table.open(coherence::Instant(self.now_ms()), &request).map_err(|_| NfsStat4::LOCKED)? {
             Outcome::Done(opened) => Ok(IoRight::Held { claim: Arc::new(opened.claim), owner, node: None }),
             Outcome::Wait(ticket) => {
-                self.table.cancel(file, ticket);
+                self.table.give_up(file, ticket);
                 Err(NfsStat4::DELAY.into())
             }
         }

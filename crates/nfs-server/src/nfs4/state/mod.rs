@@ -26,9 +26,9 @@ pub(crate) mod share;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
-use coherence::{Owner, Table};
+use coherence::{EffectSink, Owner, Table};
 use nfs_wire::nfs4::{NfsStat4, SessionId};
 use parking_lot::{Mutex, RwLock};
 
@@ -57,6 +57,7 @@ pub(crate) struct State {
     pub(super) sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
     lock_owners: Mutex<HashMap<u64, Weak<LockOwner>>>,
     cooling: Cooling,
+    waiters: OnceLock<Arc<dyn EffectSink>>,
     writers: Writers,
     table: Table,
     env: Env,
@@ -80,6 +81,7 @@ impl State {
             sessions: RwLock::default(),
             lock_owners: Mutex::default(),
             cooling: Cooling::default(),
+            waiters: OnceLock::new(),
             writers: Writers::default(),
             table: table.clone(),
             env: env.clone(),
@@ -134,6 +136,16 @@ impl State {
         drop(holdings);
         self.sessions.write().insert(session.id, Arc::clone(session));
         Ok(())
+    }
+
+    /// A number for an owner of locks that NFSv4 knows nothing of.
+    pub fn next_owner(&self) -> Owner {
+        Owner(self.last_number.fetch_add(1, Relaxed) + 1)
+    }
+
+    /// Where it is told what became of waiting for locks: NFSv4's clients ask again instead.
+    pub fn lock_waiters(&self, sink: Arc<dyn EffectSink>) {
+        let _ = self.waiters.set(sink);
     }
 
     /// A new lock owner of a client.

@@ -41,7 +41,11 @@ impl EffectSink for Sink {
         match effect {
             Effect::Break { file, holder: HolderKey::Client(id), .. } => state.recall(id, file),
             Effect::Revoked { file, holder: HolderKey::Client(id), .. } => state.revoked(id, file),
-            _ => {}
+            other => {
+                if let Some(waiters) = state.waiters.get() {
+                    waiters.effect(other);
+                }
+            }
         }
     }
 }
