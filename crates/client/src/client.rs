@@ -10,8 +10,8 @@ use smb_wire::crypto::{Cipher, SigningAlgorithm};
 use smb_wire::fscc::{AccessMask, DispositionInfo, FileInfoClass, RenameFlags, RenameInfo};
 use smb_wire::name::utf16le;
 use smb_wire::smb2::{
-    Command, CreateOptions, Dialect, Disposition, FileHandle, IoctlRequest, IoctlResponse, ShareFlags, ShareType,
-    TreeConnectRequest, TreeConnectResponse, ValidateNegotiate, fsctl, put_four,
+    Command, CreateOptions, Dialect, Disposition, FileHandle, Flags, IoctlRequest, IoctlResponse, ShareFlags,
+    ShareType, TreeConnectRequest, TreeConnectResponse, ValidateNegotiate, fsctl, put_four,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -102,7 +102,8 @@ pub(crate) fn good(response: Response) -> Result<Response, ErrorKind> {
 }
 
 impl Client {
-    /// Connects, logs in, and enters the share.
+    /// Connects, logs in, and enters the share. To be called, like everything here, in a tokio runtime with network and
+    /// time: a task of it drives the connection.
     pub async fn connect(url: &Url, credentials: Credentials) -> Result<Self, Error> {
         Self::connect_with(url, credentials, &Options::default()).await
     }
@@ -280,6 +281,10 @@ async fn connect_tree(handle: Handle, url: &Url, options: &Options) -> Result<Tr
     let request = Request::new(Command::TreeConnect, 0, 0, |out| body.put(out));
     let response = good(handle.call(request).await?)?;
     let tree = TreeConnectResponse::decode(response.message())?;
+    if response.header.flags.contains(Flags::ASYNC) {
+        // Where the tree connect's number would be, something else is.
+        return Err(ErrorKind::Nonsense("a tree connect without a number"));
+    }
     if tree.share_type != ShareType::Disk as u8 {
         return Err(ErrorKind::Input("the share holds no files: it is for pipes or a printer"));
     }

@@ -331,9 +331,9 @@ impl Connection {
         self.out.push_back(Outgoing { buf: request.buf, start });
     }
 
-    /// CreditCharge is reserved in 2.0.2, and in what goes before a dialect is known 0 is as good (MS-SMB2 2.2.1.2).
+    /// CreditCharge is 0 where there are no multi-credit requests (MS-SMB2 3.2.4.1.5).
     fn charge_field(&self, charge: u16) -> u16 {
-        if self.negotiated.as_ref().is_some_and(|n| n.dialect > Dialect::V2_0_2) { charge } else { 0 }
+        if self.negotiated.as_ref().is_some_and(|n| n.multi_credit) { charge } else { 0 }
     }
 
     /// MS-SMB2 3.2.4.1.1: 3.1.1 wants TREE_CONNECT signed always; VALIDATE_NEGOTIATE_INFO proves nothing unsigned.
