@@ -42,6 +42,8 @@ pub struct Options {
     pub max_transfer_bytes: u32,
     /// Bytes one stream has in flight at most: what it holds of memory, and what a link can hold per round trip.
     pub stream_bytes: u32,
+    /// The most entries [`Client::list`] holds: a server can make a directory seem endless.
+    pub list_entries: usize,
     /// How wide the window of credits should grow.
     pub credits: u16,
     /// How long to wait for a server that says nothing.
@@ -58,6 +60,7 @@ impl Default for Options {
             signing: vec![SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac, SigningAlgorithm::HmacSha256],
             max_transfer_bytes: 1 << 20,
             stream_bytes: 8 << 20,
+            list_entries: 4_000_000,
             credits: 512,
             timeout: Duration::from_secs(30),
         }
@@ -81,6 +84,7 @@ pub(crate) struct Tree {
     /// The share wants its messages sealed.
     pub seal: bool,
     pub stream_bytes: u32,
+    list_entries: usize,
 }
 
 impl Tree {
@@ -178,10 +182,15 @@ impl Client {
 
     /// What is in a directory, all at once. [`Client::listing`] takes less memory for a large one.
     pub async fn list(&self, path: impl AsRef<Path>) -> Result<Vec<Entry>, Error> {
+        const TOO_LARGE: ErrorKind = ErrorKind::Input("the directory is too large to be listed at once");
+        let path = path.as_ref();
         let mut listing = self.listing(path).await?;
         let mut entries = Vec::new();
         while let Some(batch) = listing.next_batch().await? {
             entries.extend(batch);
+            if entries.len() > self.tree.list_entries {
+                return Err(TOO_LARGE).at("list", path);
+            }
         }
         Ok(entries)
     }
@@ -289,7 +298,8 @@ async fn connect_tree(handle: Handle, url: &Url, options: &Options) -> Result<Tr
         return Err(ErrorKind::Input("the share holds no files: it is for pipes or a printer"));
     }
     let seal = tree.flags.contains(ShareFlags::ENCRYPT_DATA);
-    Ok(Tree { handle, tree_id: response.header.tree_id, seal, stream_bytes: options.stream_bytes })
+    let Options { stream_bytes, list_entries, .. } = *options;
+    Ok(Tree { handle, tree_id: response.header.tree_id, seal, stream_bytes, list_entries })
 }
 
 /// MS-SMB2 3.2.5.5: before 3.1.1 nothing else proves that the dialect was not talked down on the way. The answer is

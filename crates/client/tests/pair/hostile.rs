@@ -352,6 +352,24 @@ fn a_listing_that_goes_on_for_ever_or_lies_is_an_error() {
     }
 }
 
+#[test]
+fn an_endless_directory_is_not_collected() {
+    // "No more" never comes: the first answer is given again and again.
+    let first = std::cell::RefCell::new(None);
+    let meddle = on(Command::QueryDirectory, move |answer| {
+        let first = first.borrow_mut().get_or_insert_with(|| answer.clone()).clone();
+        let mut frame = first;
+        frame[4 + 24..4 + 32].copy_from_slice(&answer[4 + 24..4 + 32]); // the message id
+        Some(frame)
+    });
+    story(async {
+        let client = joined(&Options { list_entries: 1000, ..Options::default() }, meddle).await.unwrap();
+        let error = soon(client.list("")).await.unwrap_err();
+        assert!(error.to_string().contains("too large"), "{error}");
+        assert!(client.listing("").await.unwrap().next_batch().await.unwrap().is_some(), "piece by piece it goes on");
+    });
+}
+
 /// A frame with this header and body.
 fn frame(header: &Header, body: &[u8]) -> Vec<u8> {
     let mut frame = ((64 + body.len()) as u32).to_be_bytes().to_vec();
