@@ -65,7 +65,8 @@ async fn a_tree_is_made_listed_renamed_and_removed() {
     assert_eq!(std::fs::read(docs.join("sub/file 7: ?")).unwrap(), b"x", "a name that Windows cannot hold");
     let mut names: Vec<_> = client.list(&sub).await.unwrap().into_iter().map(|entry| entry.name).collect();
     let mut there: Vec<_> = std::fs::read_dir(docs.join("sub")).unwrap().map(|e| e.unwrap().file_name()).collect();
-    (names.sort(), there.sort());
+    names.sort();
+    there.sort();
     assert_eq!(names, there);
     client.rename("sub/file 7: ?", "seven", false).await.unwrap();
     let written = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
