@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use vfs::FileId;
 
-use crate::file::{Admitted, File, GRANTED, LOCKED};
+use crate::file::{Admitted, File, LOCKED};
 use crate::table::Inner;
 use crate::{
     AccessKinds, Change, Denied, HolderKey, Instant, LockConflict, LockError, LockOutcome, LockOwner, LockRange,
@@ -30,6 +30,8 @@ pub struct OpenClaim {
     momentary: bool,
     /// Counted among the grant holders.
     counted: bool,
+    /// Which of them, for what is seen without a lock; 0 if none.
+    number: u32,
     closed: AtomicBool,
     delete_on_close: AtomicBool,
 }
@@ -55,7 +57,7 @@ pub struct Deletion {
 
 impl OpenClaim {
     pub(crate) fn opened(table: Arc<Inner>, file: Arc<File>, request: &OpenRequest, admitted: Admitted) -> Opened {
-        let Admitted { id, holder, grant } = admitted;
+        let Admitted { id, holder, number, grant } = admitted;
         let counted = holder.is_some();
         let claim = Self {
             table,
@@ -65,6 +67,7 @@ impl OpenClaim {
             mode: Mutex::new((request.access, request.share)),
             momentary: request.momentary,
             counted,
+            number,
             closed: AtomicBool::new(false),
             delete_on_close: AtomicBool::new(request.delete_on_close),
         };
@@ -113,17 +116,17 @@ impl OpenClaim {
         conflict.map_or(Ok(()), Err)
     }
 
-    /// Whether anybody holds a grant on the file: one atomic load. While not, there is nobody to ask before a change.
+    /// Whether anybody else holds a grant on the file: one atomic load. While not, there is nobody to ask before a change.
     #[must_use]
     pub fn is_contended(&self) -> bool {
-        self.file.flagged(GRANTED)
+        self.file.granted_to_others(self.number)
     }
 
-    /// Asks before a change through this open; `Done` means go on. One atomic load while nobody holds a grant on the
+    /// Asks before a change through this open; `Done` means go on. One atomic load while nobody else holds a grant on the
     /// file. Needed before writes, size changes and byte-range locks ([`Change::Write`]), renames, links and deletions;
     /// after a write once more, since a reader's grant given meanwhile may cover the old data.
     pub fn prepare(&self, now: Instant, change: Change) -> Result<Outcome<()>, Denied> {
-        if !self.file.flagged(GRANTED) {
+        if !self.is_contended() {
             return Ok(Outcome::Done(()));
         }
         let by = self.holder();

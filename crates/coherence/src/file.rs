@@ -17,6 +17,8 @@ use crate::{AccessKinds, Change, Denied, HolderKey, Identity, OpenId, OpenReques
 pub(crate) const LOCKED: u32 = 1;
 /// Caching grants are held.
 pub(crate) const GRANTED: u32 = 2;
+/// The flags above this are the number of the holder that has all grants there are, when only one has any.
+const SOLE_SHIFT: u32 = 2;
 
 #[derive(Debug)]
 pub(crate) struct File {
@@ -47,6 +49,8 @@ pub(crate) struct Admitted {
     pub(crate) id: OpenId,
     /// Under which key the open is counted among the grant holders, if it is.
     pub(crate) holder: Option<HolderKey>,
+    /// That holder's number, for [`File::granted_to_others`].
+    pub(crate) number: u32,
     pub(crate) grant: GrantState,
 }
 
@@ -61,6 +65,12 @@ impl File {
     /// Whether any of `flags` is up: one load, no lock.
     pub(crate) fn flagged(&self, flags: u32) -> bool {
         self.flags.load(Ordering::Acquire) & flags != 0
+    }
+
+    /// Whether a holder other than the one of this number has a grant: one load, no lock. 0 is the number of none.
+    pub(crate) fn granted_to_others(&self, number: u32) -> bool {
+        let flags = self.flags.load(Ordering::Acquire);
+        flags & GRANTED != 0 && (number == 0 || flags >> SOLE_SHIFT != number)
     }
 
     /// Looks at the state, or changes what no flag tells of.
@@ -127,17 +137,17 @@ impl State {
         self.next_open += 1;
         if request.momentary {
             self.momentary += 1;
-            return Admitted { id, holder: None, grant: GrantState::default() };
+            return Admitted { id, holder: None, number: 0, grant: GrantState::default() };
         }
         self.opens += 1;
         let wants = !request.grant.want.is_empty();
         let Some(key) = by.or(wants.then_some(HolderKey::Open(id))) else {
-            return Admitted { id, holder: None, grant: GrantState::default() };
+            return Admitted { id, holder: None, number: 0, grant: GrantState::default() };
         };
         let locks = self.locks.is_some();
         let grants = self.grants.get_or_insert_default();
         let grant = grants.opened(&key, request.owner, request.access, request.grant, &self.counts, locks);
-        Admitted { id, holder: Some(key), grant }
+        Admitted { id, holder: Some(key), number: grants.number(&key), grant }
     }
 
     /// Breaks what `change` breaks; the ticket to wait with if it must wait.
@@ -219,8 +229,9 @@ impl State {
     }
 
     fn flags(&self) -> u32 {
-        let granted = self.grants.as_ref().is_some_and(|grants| grants.any_held());
-        (if self.locks.is_some() { LOCKED } else { 0 }) | (if granted { GRANTED } else { 0 })
+        let granted = self.grants.as_ref().filter(|grants| grants.any_held());
+        let sole = granted.map_or(0, |grants| grants.sole());
+        (if self.locks.is_some() { LOCKED } else { 0 }) | granted.map_or(0, |_| GRANTED) | sole << SOLE_SHIFT
     }
 }
 

@@ -48,6 +48,8 @@ struct Break {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Holder {
+    /// Which of the file's holders it is, from 1 on. No other has had the number while an open of this one is there.
+    number: u32,
     state: Caching,
     breaking: Option<Break>,
     revoked: bool,
@@ -74,7 +76,11 @@ pub(crate) struct Grants {
     holders: BTreeMap<HolderKey, Holder>,
     tally: Tally,
     waiting: Vec<Ticket>,
+    numbered: u32,
 }
+
+/// Holders beyond this many, one after the other on a file that was never free of them, have no number.
+const MOST_NUMBERED: u32 = u32::MAX >> 2;
 
 /// When, on what and within which bounds a call happens, and where its effects go.
 #[derive(Debug)]
@@ -149,6 +155,22 @@ impl Grants {
         self.tally.any > 0
     }
 
+    /// The number of a holder; 0 when it has none, or is one whose own writes break what it has.
+    pub(crate) fn number(&self, key: &HolderKey) -> u32 {
+        match key {
+            HolderKey::Open(_) => 0,
+            HolderKey::Lease { .. } | HolderKey::Client(_) => self.holders.get(key).map_or(0, |holder| holder.number),
+        }
+    }
+
+    /// The number of the holder that has all that is granted, when it is known without looking at more than one.
+    pub(crate) fn sole(&self) -> u32 {
+        match self.holders.first_key_value() {
+            Some((key, _)) if self.holders.len() == 1 => self.number(key),
+            _ => 0,
+        }
+    }
+
     pub(crate) fn holders(&self) -> usize {
         self.holders.len()
     }
@@ -220,8 +242,11 @@ impl Grants {
         locks: bool,
     ) -> GrantState {
         let fresh = !self.holders.contains_key(key);
+        self.numbered += u32::from(fresh && self.numbered < MOST_NUMBERED);
+        let number = if self.numbered < MOST_NUMBERED { self.numbered } else { 0 };
         self.with(key, |holder| {
             if fresh {
+                holder.number = number;
                 holder.epoch = request.epoch;
             }
             // A client that opens again has learnt that its lease is gone.

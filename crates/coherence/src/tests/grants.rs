@@ -425,3 +425,37 @@ fn check_promises(table: &Table, claims: &[OpenClaim], seed: u64) {
         assert!(!beside, "somebody else is let in beside a write cache, seed {seed}");
     }
 }
+
+/// Whoever has all there is need not be looked at before a change of its own, and everybody else must.
+#[test]
+fn only_who_has_all_grants_is_alone() {
+    let (table, kept) = table();
+    let first = done(table.open(NOW, &wanting(lease(1), RH, R))).claim;
+    let same = done(table.open(NOW, &wanting(lease(1), RH, R | W))).claim;
+    let plain = open(&table, R | W, ALL).unwrap();
+    assert_eq!([&first, &same, &plain].map(|claim| claim.is_contended()), [false, false, true]);
+    let second = done(table.open(NOW, &wanting(lease(2), RH, R))).claim;
+    assert_eq!([&first, &same, &second].map(|claim| claim.is_contended()), [true; 3]);
+    // The write of one breaks what the other has, and is asked about while it does.
+    let _ = same.prepare(NOW, Change::Write).unwrap();
+    assert_eq!(breaks(&kept).len(), 1);
+    let _ = second.close();
+    assert_eq!([&first, &same, &plain].map(|claim| claim.is_contended()), [false, false, true]);
+    let (_, _) = (first.close(), same.close());
+    // One that comes later is another.
+    let third = done(table.open(NOW, &wanting(lease(3), RH, R))).claim;
+    let fourth = done(table.open(NOW, &wanting(lease(4), CR, R))).claim;
+    assert_eq!([&third, &fourth].map(|claim| claim.is_contended()), [true; 2]);
+    let _ = third.close();
+    assert!(!fourth.is_contended());
+}
+
+/// The write of a level II oplock's own holder ends it, so that it is never alone.
+#[test]
+fn an_oplock_that_its_own_write_breaks_is_always_looked_at() {
+    let (table, kept) = table();
+    let claim = done(table.open(NOW, &wanting(Identity::Open, CR, R | W))).claim;
+    assert!(claim.is_contended());
+    assert!(matches!(claim.prepare(NOW, Change::Write), Ok(Outcome::Done(()))));
+    assert_eq!(breaks(&kept).len(), 1);
+}
