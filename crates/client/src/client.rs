@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::error::{At, Error, ErrorKind};
 use crate::file::{File, Open, OpenHow};
 use crate::list::{self, Entry, Listing};
+use crate::nfs;
 use crate::options::Options;
 use crate::smb::{self, Credentials, Negotiated, Share};
 use crate::stat::Stat;
@@ -26,6 +27,7 @@ pub struct Client {
 #[derive(Debug, Clone)]
 enum Way {
     Smb(Arc<Share>),
+    Nfs(Arc<nfs::Share>),
 }
 
 impl Client {
@@ -39,7 +41,7 @@ impl Client {
     pub async fn connect_with(url: &Url, credentials: Credentials, options: &Options) -> Result<Self, Error> {
         let way = match url.protocol() {
             Protocol::Smb => Share::connect(url, credentials, options).await.map(|share| Way::Smb(Arc::new(share))),
-            Protocol::Nfs(_) => Err(ErrorKind::Input("this client does not speak NFS")),
+            Protocol::Nfs(_) => nfs::Share::connect(url, options).await.map(|share| Way::Nfs(Arc::new(share))),
         };
         let way = way.at("connect to", &place(url))?;
         Ok(Self { way, list_entries: options.list_entries })
@@ -62,10 +64,17 @@ impl Client {
         Ok(Self { way: Way::Smb(Arc::new(share)), list_entries: options.list_entries })
     }
 
+    /// The same by lines to an NFS server that are made otherwise than over TCP.
+    pub async fn connect_by(dial: Arc<dyn nfs::Dial>, url: &Url, options: &Options) -> Result<Self, Error> {
+        let share = nfs::Share::connect_by(dial, url, options).await.at("connect to", &place(url))?;
+        Ok(Self { way: Way::Nfs(Arc::new(share)), list_entries: options.list_entries })
+    }
+
     /// What was agreed on with an SMB server.
     pub fn negotiated(&self) -> Option<&Negotiated> {
         match &self.way {
             Way::Smb(share) => Some(share.handle.negotiated()),
+            Way::Nfs(_) => None,
         }
     }
 
@@ -84,6 +93,7 @@ impl Client {
         let path = path.as_ref();
         let open = match &self.way {
             Way::Smb(share) => share.open(path, how).await.map(|open| Open::Smb(Arc::new(open))),
+            Way::Nfs(share) => share.open(path, how).await.map(|open| Open::Nfs(Arc::new(open))),
         };
         open.map(|open| File::new(path, open)).at("open", path)
     }
@@ -123,6 +133,7 @@ impl Client {
         let path = path.as_ref();
         let listing = match &self.way {
             Way::Smb(share) => smb::Listing::open(share, path).await.map(list::Way::Smb),
+            Way::Nfs(share) => nfs::Listing::open(share, path).await.map(list::Way::Nfs),
         };
         listing.map(|way| Listing::new(path, way)).at("list", path)
     }
@@ -132,6 +143,7 @@ impl Client {
         let path = path.as_ref();
         let stat = match &self.way {
             Way::Smb(share) => share.stat(path).await,
+            Way::Nfs(share) => share.stat(path).await,
         };
         stat.at("stat", path)
     }
@@ -141,6 +153,7 @@ impl Client {
         let path = path.as_ref();
         let made = match &self.way {
             Way::Smb(share) => share.mkdir(path).await,
+            Way::Nfs(share) => share.mkdir(path).await,
         };
         made.at("make directory", path)
     }
@@ -150,6 +163,7 @@ impl Client {
         let path = path.as_ref();
         let removed = match &self.way {
             Way::Smb(share) => share.remove(path).await,
+            Way::Nfs(share) => share.remove(path).await,
         };
         removed.at("remove", path)
     }
@@ -159,6 +173,7 @@ impl Client {
         let (from, to) = (from.as_ref(), to.as_ref());
         let renamed = match &self.way {
             Way::Smb(share) => share.rename(from, to, replace).await,
+            Way::Nfs(share) => share.rename(from, to, replace).await,
         };
         renamed.at("rename", from)
     }
@@ -168,6 +183,7 @@ impl Client {
     pub async fn disconnect(self) -> Result<(), Error> {
         let over = match &self.way {
             Way::Smb(share) => share.disconnect().await,
+            Way::Nfs(share) => share.disconnect().await,
         };
         over.at("log off", Path::new(""))
     }

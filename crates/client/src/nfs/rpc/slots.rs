@@ -64,8 +64,8 @@ impl Slots {
         let next = slot.sequence_id.wrapping_add(1);
         match result {
             Ok(ok) => {
-                let is_ours = ok.session_id == slot.session_id
-                    && (ok.slot_id, ok.sequence_id) == (slot.id, slot.sequence_id);
+                let is_ours =
+                    ok.session_id == slot.session_id && (ok.slot_id, ok.sequence_id) == (slot.id, slot.sequence_id);
                 if !is_ours {
                     return None;
                 }
@@ -76,9 +76,9 @@ impl Slots {
                 Some(next)
             }
             Err(NfsStat4::RETRY_UNCACHED_REP) => Some(next),
-            Err(
-                NfsStat4::SEQ_MISORDERED | NfsStat4::SEQ_FALSE_RETRY | NfsStat4::BADSLOT | NfsStat4::BAD_HIGH_SLOT,
-            ) => None,
+            Err(NfsStat4::SEQ_MISORDERED | NfsStat4::SEQ_FALSE_RETRY | NfsStat4::BADSLOT | NfsStat4::BAD_HIGH_SLOT) => {
+                None
+            }
             // The server has not looked at the slot.
             Err(_) => Some(slot.sequence_id),
         }
