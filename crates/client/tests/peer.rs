@@ -106,7 +106,8 @@ async fn operations(client: &Client) {
     assert!(waiting.is_err(), "it waits");
     file.unlock(0..10).await.unwrap();
     file.lock(5..6, true, false).await.expect("who gave up waiting holds nothing");
-    (file.close().await.unwrap(), other.close().await.unwrap());
+    file.close().await.unwrap();
+    other.close().await.unwrap();
     let mut watch = client.watch("", true).await.unwrap();
     // Samba's watch begins a little after it says so.
     let mut names = ["copy", "renamed"];
