@@ -156,6 +156,7 @@ impl Client {
         let path = path.as_ref();
         let read = match &self.way {
             Way::Smb(share) => share.read_whole(path, most_bytes).await,
+            Way::Nfs(share) => share.read_whole(path, most_bytes).await,
         };
         read.at("read", path)
     }
@@ -179,6 +180,7 @@ impl Client {
                 file.set_times(times).await?;
                 return file.close().await;
             }
+            Way::Nfs(share) => share.write_whole(path, data, how, times).await,
         };
         written.at("write", path)
     }
@@ -186,6 +188,7 @@ impl Client {
     /// Sets what is given. A link is not followed. What the protocol has no place for is an error, and then nothing is
     /// set.
     pub async fn set_attributes(&self, path: impl AsRef<Path>, set: &SetAttributes) -> Result<(), Error> {
+        const NO_DOS: ErrorKind = ErrorKind::Input("an NFS export has no DOS attributes to set");
         const NO_MODE: ErrorKind = ErrorKind::Input("an SMB share has no permission bits and owner's numbers to set");
         let path = path.as_ref();
         match &self.way {
@@ -202,6 +205,8 @@ impl Client {
                 }
                 share.set_basic(path, &set.times, dos).await.at("set", path)
             }
+            Way::Nfs(_) if set.dos.is_some() => Err(NO_DOS).at("set", path),
+            Way::Nfs(share) => share.set(path, set).await.at("set", path),
         }
     }
 
@@ -210,6 +215,7 @@ impl Client {
         let path = path.as_ref();
         let target = match &self.way {
             Way::Smb(share) => share.read_link(path).await,
+            Way::Nfs(share) => share.read_link(path).await,
         };
         target.at("read link", path)
     }
@@ -219,6 +225,7 @@ impl Client {
         let path = path.as_ref();
         let made = match &self.way {
             Way::Smb(share) => share.symlink(target.as_ref(), path).await,
+            Way::Nfs(share) => share.symlink(target.as_ref(), path).await,
         };
         made.at("make link", path)
     }
@@ -229,6 +236,7 @@ impl Client {
         let (from, to) = (from.as_ref(), to.as_ref());
         let copied = match &self.way {
             Way::Smb(share) => share.copy(from, to).await,
+            Way::Nfs(share) => share.copy(from, to).await,
         };
         copied.at("copy", from)
     }
@@ -238,6 +246,7 @@ impl Client {
         let path = path.as_ref();
         let watch = match &self.way {
             Way::Smb(share) => smb::Watch::new(share, path, recursive).await.map(watch::Way::Smb),
+            Way::Nfs(share) => nfs::Watch::new(share, path, recursive).await.map(watch::Way::Nfs),
         };
         watch.map(|way| Watch::new(path.into(), way)).at("watch", path)
     }
@@ -246,6 +255,7 @@ impl Client {
     pub async fn space(&self) -> Result<Space, Error> {
         let space = match &self.way {
             Way::Smb(share) => share.space().await,
+            Way::Nfs(share) => share.space().await,
         };
         space.at("ask for the room of", Path::new("/"))
     }

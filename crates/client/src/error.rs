@@ -91,7 +91,8 @@ impl Error {
 
     /// Whether the server does not know how.
     pub fn is_unsupported(&self) -> bool {
-        matches!(self.status(), Some(NtStatus::NOT_SUPPORTED | NtStatus::INVALID_DEVICE_REQUEST))
+        self.nfs_status().is_some_and(NfsStatus::is_unsupported)
+            || matches!(self.status(), Some(NtStatus::NOT_SUPPORTED | NtStatus::INVALID_DEVICE_REQUEST))
     }
 
     /// Whether the connection, or the login, is what failed: nothing else will work either.

@@ -159,6 +159,7 @@ impl File {
     pub async fn lock(&self, range: Range<u64>, exclusive: bool, wait: bool) -> Result<(), Error> {
         let locked = match &self.open {
             Open::Smb(open) => open.lock(range, exclusive, wait).await,
+            Open::Nfs(open) => open.lock(range, exclusive, wait).await,
         };
         locked.at("lock", self.path())
     }
@@ -167,6 +168,7 @@ impl File {
     pub async fn unlock(&self, range: Range<u64>) -> Result<(), Error> {
         let unlocked = match &self.open {
             Open::Smb(open) => open.unlock(range).await,
+            Open::Nfs(open) => open.unlock(range).await,
         };
         unlocked.at("unlock", self.path())
     }
@@ -175,6 +177,8 @@ impl File {
     pub async fn copy_range(&self, from: u64, target: &Self, to: u64, len_bytes: u64) -> Result<(), Error> {
         let copied = match (&self.open, &target.open) {
             (Open::Smb(open), Open::Smb(target)) => open.copy_range(from, target, to, len_bytes).await,
+            (Open::Nfs(open), Open::Nfs(target)) => open.copy_range(from, target, to, len_bytes).await,
+            _ => Err(ErrorKind::Input("the two files are at different servers")),
         };
         copied.at("copy", self.path())
     }

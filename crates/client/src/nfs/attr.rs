@@ -6,7 +6,7 @@ use nfs_wire::nfs3::{self, Sattr};
 use nfs_wire::nfs4::{self, Attr, Attrs, Bitmap};
 use smb_wire::fscc::FileAttributes;
 
-use crate::stat::{FileKind, Stat, Times};
+use crate::stat::{FileKind, SetAttributes, Stat, Times};
 
 /// What is to be set of a file; `None` stays.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,8 +28,17 @@ impl Wanted {
         Self { len_bytes: Some(len_bytes), ..Self::default() }
     }
 
+    /// When it was made and last changed no client can set.
     pub fn times(times: &Times) -> Self {
         Self { accessed: times.accessed, written: times.written, ..Self::default() }
+    }
+
+    pub fn of(set: &SetAttributes) -> Self {
+        Self { mode: set.mode, owner: set.owner, len_bytes: set.len_bytes, ..Self::times(&set.times) }
+    }
+
+    pub fn is_nothing(&self) -> bool {
+        self.fattr().0.is_empty()
     }
 
     /// As NFSv3 has it. Its times are unsigned: what lies before 1970 becomes 1970.

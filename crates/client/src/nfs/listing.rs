@@ -9,14 +9,14 @@ use crate::list::Entry;
 
 /// Where a listing goes on.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub cookie: u64,
     pub verifier: [u8; 8],
 }
 
 /// One answer.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     pub entries: Vec<Entry>,
     /// The cookie of the last entry, of those not shown too.
     pub last: Option<u64>,

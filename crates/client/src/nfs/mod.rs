@@ -13,12 +13,14 @@ mod share;
 mod status;
 mod v3;
 mod v4;
+mod watch;
 
 pub(crate) use listing::Listing;
 pub(crate) use open::{Open, Reading, Writing};
 pub use rpc::{Dial, Dialling, Receiver, Sender};
 pub(crate) use share::Share;
 pub use status::NfsStatus;
+pub(crate) use watch::Watch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

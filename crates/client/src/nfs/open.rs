@@ -173,9 +173,25 @@ impl Open {
         }
     }
 
+    /// Whether the server may know how to copy.
+    pub fn can_be_copied(&self) -> Result<(), ErrorKind> {
+        match &self.share.way {
+            Way::Three(..) => Err(NfsStat3::NOTSUPP.into()),
+            Way::Four(four, _) if four.no_copy.load(Relaxed) && four.no_clone.load(Relaxed) => {
+                Err(NfsStat4::NOTSUPP.into())
+            }
+            Way::Four(..) => Ok(()),
+        }
+    }
+
     /// Copies at the server, which only version 4.2 can: elsewhere the data would have to come here and go back, which
     /// the caller can have done knowingly.
-    pub async fn copy_range(&self, target: &Self, span: Span) -> Result<(), ErrorKind> {
+    pub async fn copy_range(&self, from: u64, target: &Self, to: u64, len_bytes: u64) -> Result<(), ErrorKind> {
+        self.can_be_copied()?;
+        self.copy_span(target, Span { from_bytes: from, to_bytes: to, len_bytes }).await
+    }
+
+    async fn copy_span(&self, target: &Self, span: Span) -> Result<(), ErrorKind> {
         let (Way::Four(four, _), Some(from), Some(to)) = (&self.share.way, &self.held, &target.held) else {
             return Err(NfsStat3::NOTSUPP.into());
         };

@@ -16,7 +16,9 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub fn new(timeout: Duration) -> Self {
-        Self { until: Instant::now() + timeout, pause: FIRST_PAUSE }
+        /// As long as it takes.
+        const EVER: Duration = Duration::from_secs(u32::MAX as u64);
+        Self { until: Instant::now() + timeout.min(EVER), pause: FIRST_PAUSE }
     }
 
     /// Waits for the next try; false when there is none.

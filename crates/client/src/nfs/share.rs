@@ -1,7 +1,7 @@
 //! A share of an NFS server: what a [`Client`](crate::Client) asks of paths, whatever the version. The facade calls it and
 //! adds to an error what was being done; what has an open is in `open`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nfs_wire::NfsStat4;
@@ -14,13 +14,13 @@ use super::open::Open;
 use super::rpc::driver::{self, Handle};
 use super::rpc::{Caller, Denied, Dial, Limits, TcpDial};
 use super::v3::Three;
-use super::v4::{Four, Span};
+use super::v4::Four;
 use super::{Fh, Lines, NfsStatus, name};
 use crate::error::ErrorKind;
 use crate::file::{Disposition, OpenHow};
 use crate::options::Options;
 use crate::smb::Failure;
-use crate::stat::{FileKind, Stat};
+use crate::stat::{FileKind, SetAttributes, Space, Stat, Times};
 use crate::url::{NfsVersion, Protocol, Url};
 
 /// The most one request moves with any server.
@@ -29,17 +29,6 @@ const MOST_TRANSFER_BYTES: u32 = 8 << 20;
 const OVERHEAD_BYTES: u32 = 320 << 10;
 const MOST_CONNECTIONS: u16 = 16;
 const NEW_DIR_MODE: u32 = 0o755;
-
-/// How much room a file system has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Space {
-    pub total_bytes: u64,
-    pub free_bytes: u64,
-    /// For the caller.
-    pub available_bytes: u64,
-    pub total_files: Option<u64>,
-    pub free_files: Option<u64>,
-}
 
 /// A user at an export.
 #[derive(Debug)]
@@ -144,11 +133,13 @@ impl Share {
         }
     }
 
-    pub async fn read_link(&self, path: &Path) -> Result<Vec<u8>, ErrorKind> {
-        match &self.way {
-            Way::Three(three, _) => three.readlink(&self.find(path).await?.0).await,
-            Way::Four(four, root) => four.readlink(root, &name::components(path)?).await,
-        }
+    pub async fn read_link(&self, path: &Path) -> Result<PathBuf, ErrorKind> {
+        use std::os::unix::ffi::OsStringExt;
+        let target = match &self.way {
+            Way::Three(three, _) => three.readlink(&self.find(path).await?.0).await?,
+            Way::Four(four, root) => four.readlink(root, &name::components(path)?).await?,
+        };
+        Ok(std::ffi::OsString::from_vec(target).into())
     }
 
     pub async fn remove(&self, path: &Path) -> Result<(), ErrorKind> {
@@ -225,11 +216,12 @@ impl Share {
         }
     }
 
-    pub async fn set(&self, path: &Path, wanted: &Wanted) -> Result<(), ErrorKind> {
-        let fh = self.find(path).await?.0;
+    pub async fn set(&self, path: &Path, set: &SetAttributes) -> Result<(), ErrorKind> {
+        let (fh, wanted) = (self.find(path).await?.0, Wanted::of(set));
         match &self.way {
-            Way::Three(three, _) => three.setattr(&fh, wanted).await,
-            Way::Four(four, _) => four.setattr(&fh, Stateid::ANONYMOUS, wanted).await.map(drop),
+            _ if wanted.is_nothing() => Ok(()),
+            Way::Three(three, _) => three.setattr(&fh, &wanted).await,
+            Way::Four(four, _) => four.setattr(&fh, Stateid::ANONYMOUS, &wanted).await.map(drop),
         }
     }
 
@@ -240,15 +232,57 @@ impl Share {
         }
     }
 
-    /// Copies a whole file at the server (4.2 only).
-    pub async fn copy(self: &Arc<Self>, from: &Path, to: &Path) -> Result<(), ErrorKind> {
-        let source = Arc::new(self.open(from, OpenHow::read()).await?);
-        let target = self.open(to, OpenHow::overwrite()).await.map(Arc::new)?;
+    /// The file's contents, if they are `most_bytes` at most, and what it is like: one round trip in version 4.
+    pub async fn read_whole(&self, path: &Path, most_bytes: u32) -> Result<(Stat, Option<Vec<u8>>), ErrorKind> {
+        let (stat, data) = match &self.way {
+            Way::Three(three, _) => {
+                let (fh, stat) = self.find(path).await?;
+                let data = three.read_start(&fh, most_bytes.min(three.read_bytes())).await?;
+                (stat, data)
+            }
+            Way::Four(four, root) => {
+                let names = name::components(path)?;
+                four.read_whole(root, &names, most_bytes.min(four.read_bytes())).await?
+            }
+        };
+        let is_whole = data.len() as u64 == stat.len_bytes;
+        Ok((stat, is_whole.then_some(data)))
+    }
+
+    /// Makes the file, or replaces its contents, and sets those times that are given.
+    pub async fn write_whole(
+        self: &Arc<Self>,
+        path: &Path,
+        data: &[u8],
+        how: OpenHow,
+        times: &Times,
+    ) -> Result<(), ErrorKind> {
+        let open = Arc::new(self.open(path, how).await?);
+        let wanted = Wanted::times(times);
+        let filled = async {
+            let request_bytes = open.write_bytes() as usize;
+            for (piece, offset) in data.chunks(request_bytes).zip((0u64..).step_by(request_bytes)) {
+                open.send_write(offset, piece).answer().await?;
+            }
+            if wanted.is_nothing() { Ok(()) } else { open.set_times(times).await }
+        };
+        let filled: Result<(), ErrorKind> = filled.await;
+        filled.and(open.close().await)
+    }
+
+    /// Copies a whole file at the server, which only 4.2 can; answers how long it is.
+    pub async fn copy(self: &Arc<Self>, from: &Path, to: &Path) -> Result<u64, ErrorKind> {
+        let source = self.open(from, OpenHow::read()).await?;
+        if let Err(error) = source.can_be_copied() {
+            let _ = source.close().await;
+            return Err(error);
+        }
+        let target = self.open(to, OpenHow::overwrite()).await?;
         let len_bytes = source.stat_at_open.len_bytes;
-        let copied = source.copy_range(&target, Span { from_bytes: 0, to_bytes: 0, len_bytes }).await;
+        let copied = source.copy_range(0, &target, 0, len_bytes).await;
         let closed = target.close().await;
         let _ = source.close().await;
-        copied.and(closed)
+        copied.and(closed).map(|()| len_bytes)
     }
 
     pub async fn disconnect(&self) -> Result<(), ErrorKind> {

@@ -44,6 +44,16 @@ impl NfsStatus {
         self.is(NfsStat4::ACCESS) || self.is(NfsStat4::PERM)
     }
 
+    /// Whether what had the name is gone, or something else has it.
+    pub fn is_gone(self) -> bool {
+        self.is_not_found() || self.is(NfsStat4::STALE) || self.is(NfsStat4::NOTDIR)
+    }
+
+    /// Whether the server does not know how.
+    pub fn is_unsupported(self) -> bool {
+        self.is(NfsStat4::NOTSUPP) || self.is(NfsStat4::OP_ILLEGAL) || self.is(NfsStat4::OFFLOAD_NO_REQS)
+    }
+
     /// What might help, for a person.
     pub fn hint(self) -> Option<&'static str> {
         Some(match NfsStat4(self.number()) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use bytes::Bytes;
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{
-    AccessArgs, CommitArgs, CommitRes, Failed, FsinfoOk, FsinfoRes, FsstatRes, GetattrRes, Nfs3Proc, ReadArgs, ReadRes,
+    CommitArgs, CommitRes, Failed, FsinfoOk, FsinfoRes, FsstatRes, GetattrRes, Nfs3Proc, ReadArgs, ReadRes,
     SetattrArgs, SetattrRes, StableHow, VERSION, WriteHead, WriteRes,
 };
 use nfs_wire::rpc::program;
@@ -18,10 +18,9 @@ use super::attr::Wanted;
 use super::open::Written;
 use super::pace::Pace;
 use super::rpc::{Request, Response};
-use super::share::Space;
 use super::{Fh, Lines};
 use crate::error::ErrorKind;
-use crate::stat::Stat;
+use crate::stat::{Space, Stat};
 use crate::stream::Part;
 
 /// A server that speaks version 3.
@@ -55,7 +54,9 @@ impl Three {
 
     /// What the server allows is kept to. The export that allows least decides for all.
     pub fn keep_to(&self, info: &FsinfoOk) {
-        let least = |cell: &AtomicU32, bytes: u32| drop(cell.fetch_min(bytes.max(512), Relaxed));
+        let least = |cell: &AtomicU32, bytes: u32| {
+            cell.fetch_min(bytes.max(512), Relaxed);
+        };
         least(&self.read_bytes, info.read_max_bytes);
         least(&self.write_bytes, info.write_max_bytes);
     }
@@ -102,29 +103,18 @@ impl Three {
 
     pub async fn space(&self, fh: &Fh) -> Result<Space, ErrorKind> {
         let ok = good(self.call(Nfs3Proc::Fsstat, &Bounded::<64>(fh)).await?.decode::<FsstatRes>()?)?;
-        Ok(Space {
-            total_bytes: ok.total_bytes,
-            free_bytes: ok.free_bytes,
-            available_bytes: ok.available_bytes,
-            total_files: Some(ok.total_files),
-            free_files: Some(ok.free_files),
-        })
-    }
-
-    /// Whether the user may read, or write, the file: version 3 opens nothing that would tell.
-    pub async fn may(&self, fh: &Fh, reads: bool, writes: bool) -> Result<bool, ErrorKind> {
-        use nfs_wire::nfs3::{Access, AccessRes};
-        let mut access = Access::empty();
-        access.set(Access::READ, reads);
-        access.set(Access::MODIFY | Access::EXTEND, writes);
-        let args = AccessArgs { handle: Bounded(fh), access };
-        let ok = good(self.call(Nfs3Proc::Access, &args).await?.decode::<AccessRes>()?)?;
-        Ok(ok.access.contains(access))
+        Ok(Space { total_bytes: ok.total_bytes, free_bytes: ok.free_bytes, available_bytes: ok.available_bytes })
     }
 
     pub fn read(&self, fh: &Fh, offset_bytes: u64, count_bytes: u32) -> Request {
         let args = ReadArgs { handle: Bounded(fh), offset_bytes, count_bytes };
         self.request(Nfs3Proc::Read, |out| args.put(out))
+    }
+
+    /// The first `count_bytes` of a file.
+    pub async fn read_start(&self, fh: &Fh, count_bytes: u32) -> Result<Vec<u8>, ErrorKind> {
+        let (Part { buf, range }, _) = was_read(self.insist(|| self.read(fh, 0, count_bytes)).await?)?;
+        Ok(buf.get(range).unwrap_or_default().to_vec())
     }
 
     pub fn write(&self, fh: &Fh, offset_bytes: u64, data: Bytes) -> Request {

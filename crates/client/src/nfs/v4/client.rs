@@ -92,7 +92,7 @@ impl Four {
     pub fn keep_to(&self, attrs: &nfs_wire::nfs4::Attrs<'_>) {
         let least = |cell: &AtomicU32, bytes: Option<u64>| {
             let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
-            drop(cell.fetch_min(bytes.unwrap_or(u32::MAX), Relaxed));
+            let _ = cell.fetch_min(bytes.unwrap_or(u32::MAX), Relaxed);
         };
         least(&self.read_bytes, attrs.maxread);
         least(&self.write_bytes, attrs.maxwrite);
@@ -135,7 +135,12 @@ impl Four {
 
     /// Outside of a session, with patience for "not now" alone.
     async fn outside<'a>(&self, op: &Op<'a>) -> Result<Answer, ErrorKind> {
-        self.patient(|| self.request_outside(|ops| drop(ops.op(op)))).await
+        self.patient(|| {
+            self.request_outside(|ops| {
+                ops.op(op);
+            })
+        })
+        .await
     }
 
     /// A call with patience for "not now" alone: what is made when the client is being introduced.
@@ -235,7 +240,9 @@ impl Four {
     ) -> Result<(), ErrorKind> {
         const TOO_SMALL: ErrorKind = ErrorKind::Nonsense("a session in which nothing fits");
         let fore = &session.fore_channel;
-        let least = |cell: &AtomicU32, bytes: u32| drop(cell.fetch_min(bytes.saturating_sub(OVERHEAD_BYTES), Relaxed));
+        let least = |cell: &AtomicU32, bytes: u32| {
+            cell.fetch_min(bytes.saturating_sub(OVERHEAD_BYTES), Relaxed);
+        };
         least(&self.read_bytes, fore.max_response_bytes);
         least(&self.write_bytes, fore.max_request_bytes);
         self.most_ops.fetch_min(fore.max_operations, Relaxed);
@@ -261,7 +268,9 @@ impl Four {
     /// One more connection of the session.
     async fn bind(&self, line: &super::super::rpc::driver::Handle, session_id: SessionId) -> Result<(), ErrorKind> {
         let args = BindConnArgs { session_id, direction: ChannelDirFromClient::Fore, use_rdma: false };
-        let request = self.request_outside(|ops| drop(ops.op(&Op::BindConnToSession(args))));
+        let request = self.request_outside(|ops| {
+            ops.op(&Op::BindConnToSession(args));
+        });
         let answer = Answer(line.call(request).await?);
         result_of!(answer.walk()?, BindConnToSession).map(drop)
     }
@@ -271,7 +280,11 @@ impl Four {
         if self.minor == 0 {
             return Ok(());
         }
-        let request = || self.request(true, |ops| drop(ops.op(&Op::ReclaimComplete(false))));
+        let request = || {
+            self.request(true, |ops| {
+                ops.op(&Op::ReclaimComplete(false));
+            })
+        };
         match self.patient(request).await?.walk()?.done() {
             Err(ErrorKind::Nfs(status)) if status == NfsStat4::COMPLETE_ALREADY.into() => Ok(()),
             outcome => outcome,
@@ -297,7 +310,12 @@ impl Four {
     /// What comes of it whoever makes the next call will see.
     async fn renew(&self) {
         let _ = match self.minor {
-            0 => self.ask(|ops| drop(ops.op(&Op::Renew(self.client_id())))).await,
+            0 => {
+                self.ask(|ops| {
+                    ops.op(&Op::Renew(self.client_id()));
+                })
+                .await
+            }
             // SEQUENCE alone renews.
             _ => self.ask(|_| {}).await,
         };

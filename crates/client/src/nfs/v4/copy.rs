@@ -106,7 +106,11 @@ impl Four {
         let mut pace = Pace::new(self.lines.timeout);
         let mut before = 0;
         loop {
-            let answer = self.ask(|ops| drop(ops.at(&to.fh).op(&Op::OffloadStatus(stateid)))).await?;
+            let answer = self
+                .ask(|ops| {
+                    ops.at(&to.fh).op(&Op::OffloadStatus(stateid));
+                })
+                .await?;
             let OffloadStatusOk { count_bytes, complete } = result_of!(answer.walk()?.pass(1)?, OffloadStatus)?;
             match complete {
                 Some(NfsStat4::OK) => return Ok(count_bytes),

@@ -14,20 +14,26 @@ use crate::stream::Part;
 impl Four {
     pub fn read(&self, fh: &Fh, stateid: Stateid, offset_bytes: u64, count_bytes: u32) -> Request {
         let args = ReadArgs { stateid, offset_bytes, count_bytes };
-        self.request(false, |ops| drop(ops.at(fh).op(&Op::Read(args))))
+        self.request(false, |ops| {
+            ops.at(fh).op(&Op::Read(args));
+        })
     }
 
     /// The data travel behind the request and are copied nowhere.
     pub fn write(&self, fh: &Fh, stateid: Stateid, offset_bytes: u64, data: Bytes) -> Request {
         let head = WriteHead { stateid, offset_bytes, stable: StableHow::Unstable };
         let len_bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        let build = |ops: &mut super::Ops<'_>| drop(ops.at(fh).op(&(OpNum::Write, (head, len_bytes))));
+        let build = |ops: &mut super::Ops<'_>| {
+            ops.at(fh).op(&(OpNum::Write, (head, len_bytes)));
+        };
         self.request(false, build).with_body(data)
     }
 
     pub fn commit(&self, fh: &Fh) -> Request {
         let args = CommitArgs { offset_bytes: 0, count_bytes: 0 };
-        self.request(false, |ops| drop(ops.at(fh).op(&Op::Commit(args))))
+        self.request(false, |ops| {
+            ops.at(fh).op(&Op::Commit(args));
+        })
     }
 }
 

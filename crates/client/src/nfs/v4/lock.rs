@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nfs_wire::nfs4::{
     ExistLockOwner, LockArgs, LockType, Locker, LockuArgs, NfsStat4, Op, OpResult, OpenToLockOwner, StateOwner, Stateid,
@@ -45,25 +46,33 @@ impl Lock {
 }
 
 impl Held {
-    /// Locks a range; with `wait` it tries until the timeout.
+    /// Locks a range; with `wait` it tries for as long as it takes.
     pub async fn lock(self: &Arc<Self>, range: Range<u64>, exclusive: bool, wait: bool) -> Result<(), ErrorKind> {
         if range.is_empty() {
             return Err(ErrorKind::Input("an empty range cannot be locked"));
         }
-        let (held, lock) = (Arc::clone(self), Lock { range, exclusive });
-        in_task(async move { held.lock_here(&lock, wait).await }).await
+        let lock = Lock { range, exclusive };
+        let mut waiting = Pace::new(Duration::MAX);
+        loop {
+            let (held, lock) = (Arc::clone(self), lock.clone());
+            match in_task(async move { held.lock_here(&lock).await }).await {
+                Err(ErrorKind::Nfs(status)) if wait && status == NfsStat4::DENIED.into() => {
+                    waiting.wait().await;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
-    async fn lock_here(&self, lock: &Lock, wait: bool) -> Result<(), ErrorKind> {
+    async fn lock_here(&self, lock: &Lock) -> Result<(), ErrorKind> {
         let mut pace = Pace::new(self.four.lines.timeout);
         loop {
             self.usable()?;
-            let generation = self.four.generation();
+            let (generation, before) = (self.four.generation(), self.stateid());
             let tried = {
                 let mut owner = self.owner.lock().await;
                 self.try_lock(&mut owner, lock, false).await?
             };
-            let before = self.stateid();
             match tried {
                 Ok(()) => {
                     let locks = &mut locked(&self.state).locks.held;
@@ -71,7 +80,8 @@ impl Held {
                     locks.push(lock.clone());
                     return Ok(());
                 }
-                Err(Verdict::Again(NfsStat4::DENIED)) if !wait => return Err(NfsStat4::DENIED.into()),
+                Err(Verdict::Again(NfsStat4::DENIED)) => return Err(NfsStat4::DENIED.into()),
+                Err(Verdict::Lost(status)) if !pace.wait().await => return Err(status.into()),
                 Err(Verdict::Lost(_)) => self.had_again(before).await?,
                 Err(verdict) => self.four.after(verdict, generation, &mut pace).await?,
             }
@@ -100,7 +110,9 @@ impl Held {
             },
         };
         let before = owner.seqid;
-        let build = |ops: &mut Ops<'_>, seqid| drop(ops.at(&self.fh).op(&Op::Lock(args(seqid))));
+        let build = |ops: &mut Ops<'_>, seqid| {
+            ops.at(&self.fh).op(&Op::Lock(args(seqid)));
+        };
         let (answer, verdict) = self.four.sequenced(owner, build).await?;
         self.counted(owner, before, lock_stateid.is_some());
         if verdict != Verdict::Done {
@@ -160,7 +172,9 @@ impl Held {
                 len_bytes: lock.len_bytes(),
             };
             let before = owner.seqid;
-            let build = |ops: &mut Ops<'_>, _| drop(ops.at(&self.fh).op(&Op::Locku(args)));
+            let build = |ops: &mut Ops<'_>, _| {
+                ops.at(&self.fh).op(&Op::Locku(args));
+            };
             let (answer, verdict) = self.four.sequenced(owner, build).await?;
             self.counted(owner, before, true);
             match verdict {

@@ -1,18 +1,18 @@
 //! Operations of version 4 on names and attributes: one compound each, whatever the depth of the path.
 
 use nfs_wire::nfs4::{
-    Attr, Attrs, Bitmap, CreateArgs, CreateType, Fattr, NfsStat4, Op, ReaddirArgs, RenameArgs, SetattrArgs, Stateid,
+    Attr, Attrs, Bitmap, CreateArgs, CreateType, Fattr, NfsStat4, Op, ReadArgs, ReaddirArgs, RenameArgs, SetattrArgs,
+    Stateid,
 };
 
 use super::super::attr::{self, Wanted};
 use super::super::listing::{Page, Place};
-use super::super::share::Space;
 use super::super::{Fh, name};
 use super::compound::{asked_of_export, attrs_of, result_of};
 use super::{Four, Verdict};
 use crate::error::ErrorKind;
 use crate::list::Entry;
-use crate::stat::Stat;
+use crate::stat::{Space, Stat};
 
 impl Four {
     /// The directory at `names` below the root of all exports. What it says of itself is kept to.
@@ -37,7 +37,11 @@ impl Four {
         let mut fh = root.clone();
         while names.len() > self.most_names() {
             let (now, rest) = names.split_at(self.most_names());
-            let answer = self.ask(|ops| drop(ops.at(&fh).walk(now).op(&Op::Getfh))).await?;
+            let answer = self
+                .ask(|ops| {
+                    ops.at(&fh).walk(now).op(&Op::Getfh);
+                })
+                .await?;
             let found = answer.walk()?.pass(1 + now.len())?.handle()?;
             (fh, names) = (found, rest);
         }
@@ -46,27 +50,51 @@ impl Four {
 
     pub async fn find(&self, root: &Fh, names: &[Vec<u8>]) -> Result<(Fh, Stat), ErrorKind> {
         let (root, names) = self.descend(root, names).await?;
-        let answer = self.ask(|ops| drop(ops.at(&root).walk(names).op(&Op::Getfh).stat())).await?;
+        let answer = self
+            .ask(|ops| {
+                ops.at(&root).walk(names).op(&Op::Getfh).stat();
+            })
+            .await?;
         let mut walk = answer.walk()?;
         Ok((walk.pass(1 + names.len())?.handle()?, walk.stat()?))
     }
 
     pub async fn getattr(&self, fh: &Fh) -> Result<Stat, ErrorKind> {
-        let answer = self.ask(|ops| drop(ops.at(fh).stat())).await?;
+        let answer = self
+            .ask(|ops| {
+                ops.at(fh).stat();
+            })
+            .await?;
         answer.walk()?.pass(1)?.stat()
     }
 
-    /// What changes with each change of the file.
-    pub async fn change_of(&self, fh: &Fh) -> Result<u64, ErrorKind> {
-        let answer = self.ask(|ops| drop(ops.at(fh).op(&Op::Getattr(Bitmap::of(&[Attr::Change]))))).await?;
-        let change = answer.walk()?.pass(1)?.attrs()?.change;
-        change.ok_or(ErrorKind::Nonsense("a file without a change attribute"))
+    /// The first `most_bytes` of a file, and what it is like, in one round trip and without an open.
+    pub async fn read_whole(
+        &self,
+        root: &Fh,
+        names: &[Vec<u8>],
+        count_bytes: u32,
+    ) -> Result<(Stat, Vec<u8>), ErrorKind> {
+        let (root, names) = self.descend(root, names).await?;
+        let args = ReadArgs { stateid: Stateid::ANONYMOUS, offset_bytes: 0, count_bytes };
+        let answer = self
+            .ask(|ops| {
+                ops.at(&root).walk(names).stat().op(&Op::Read(args));
+            })
+            .await?;
+        let mut walk = answer.walk()?;
+        let stat = walk.pass(1 + names.len())?.stat()?;
+        Ok((stat, result_of!(walk, Read)?.data.to_vec()))
     }
 
     pub async fn setattr(&self, fh: &Fh, stateid: Stateid, wanted: &Wanted) -> Result<Verdict, ErrorKind> {
         let (mask, values) = wanted.fattr();
         let attributes = Fattr { mask, values: &values };
-        let answer = self.change(|ops| drop(ops.at(fh).op(&Op::Setattr(SetattrArgs { stateid, attributes })))).await?;
+        let answer = self
+            .change(|ops| {
+                ops.at(fh).op(&Op::Setattr(SetattrArgs { stateid, attributes }));
+            })
+            .await?;
         if let Verdict::Lost(status) = self.judge(&answer.0, true)? {
             return Ok(Verdict::Lost(status));
         }
@@ -84,7 +112,11 @@ impl Four {
         let (root, dirs) = self.descend(root, dirs).await?;
         let (mask, values) = wanted.fattr();
         let args = CreateArgs { object, name, attributes: Fattr { mask, values: &values } };
-        let answer = self.change(|ops| drop(ops.at(&root).walk(dirs).op(&Op::Create(args)))).await?;
+        let answer = self
+            .change(|ops| {
+                ops.at(&root).walk(dirs).op(&Op::Create(args));
+            })
+            .await?;
         answer.walk()?.pass(2 + dirs.len()).map(drop)
     }
 
@@ -98,13 +130,21 @@ impl Four {
 
     pub async fn readlink(&self, root: &Fh, names: &[Vec<u8>]) -> Result<Vec<u8>, ErrorKind> {
         let (root, names) = self.descend(root, names).await?;
-        let answer = self.ask(|ops| drop(ops.at(&root).walk(names).op(&Op::Readlink))).await?;
+        let answer = self
+            .ask(|ops| {
+                ops.at(&root).walk(names).op(&Op::Readlink);
+            })
+            .await?;
         Ok(result_of!(answer.walk()?.pass(1 + names.len())?, Readlink)?.to_vec())
     }
 
     pub async fn remove(&self, root: &Fh, dirs: &[Vec<u8>], name: &[u8]) -> Result<(), ErrorKind> {
         let (root, dirs) = self.descend(root, dirs).await?;
-        let answer = self.change(|ops| drop(ops.at(&root).walk(dirs).op(&Op::Remove(name)))).await?;
+        let answer = self
+            .change(|ops| {
+                ops.at(&root).walk(dirs).op(&Op::Remove(name));
+            })
+            .await?;
         answer.walk()?.pass(2 + dirs.len()).map(drop)
     }
 
@@ -136,16 +176,18 @@ impl Four {
     }
 
     pub async fn space(&self, fh: &Fh) -> Result<Space, ErrorKind> {
-        let asked =
-            [Attr::SpaceTotal, Attr::SpaceFree, Attr::SpaceAvail, Attr::FilesTotal, Attr::FilesFree, Attr::FilesAvail];
-        let answer = self.ask(|ops| drop(ops.at(fh).op(&Op::Getattr(Bitmap::of(&asked))))).await?;
+        let asked = [Attr::SpaceTotal, Attr::SpaceFree, Attr::SpaceAvail];
+        let answer = self
+            .ask(|ops| {
+                ops.at(fh).op(&Op::Getattr(Bitmap::of(&asked)));
+            })
+            .await?;
         let attrs = answer.walk()?.pass(1)?.attrs()?;
         let (Some(total_bytes), Some(free_bytes)) = (attrs.space_total, attrs.space_free) else {
             return Err(NfsStat4::ATTRNOTSUPP.into());
         };
         let available_bytes = attrs.space_avail.unwrap_or(free_bytes);
-        let (total_files, free_files) = (attrs.files_total, attrs.files_free);
-        Ok(Space { total_bytes, free_bytes, available_bytes, total_files, free_files })
+        Ok(Space { total_bytes, free_bytes, available_bytes })
     }
 
     /// A page of a directory.
@@ -160,7 +202,11 @@ impl Four {
             max_count_bytes: bytes,
             request: attr::asked().with(Attr::RdattrError as u32),
         };
-        let answer = self.ask(|ops| drop(ops.at(dir).op(&Op::Readdir(args)))).await?;
+        let answer = self
+            .ask(|ops| {
+                ops.at(dir).op(&Op::Readdir(args));
+            })
+            .await?;
         let ok = result_of!(answer.walk()?.pass(1)?, Readdir)?;
         let mut page = Page { entries: Vec::new(), last: None, verifier: ok.cookie_verifier, eof: ok.eof };
         for entry in ok.entries {

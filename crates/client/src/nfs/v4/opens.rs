@@ -210,7 +210,13 @@ impl Four {
             _ => return,
         };
         if let Some(fh) = fh {
-            let _ = self.patient(|| self.request(false, |ops| drop(ops.at(fh).op(&Op::Delegreturn(stateid))))).await;
+            let _ = self
+                .patient(|| {
+                    self.request(false, |ops| {
+                        ops.at(fh).op(&Op::Delegreturn(stateid));
+                    })
+                })
+                .await;
         }
     }
 
