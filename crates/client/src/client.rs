@@ -80,6 +80,14 @@ impl Client {
         }
     }
 
+    /// What was agreed on, in a line for a person.
+    pub fn description(&self) -> String {
+        match &self.way {
+            Way::Smb(share) => format!("SMB {}", share.handle.negotiated().dialect),
+            Way::Nfs(share) => share.description(),
+        }
+    }
+
     /// Opens a file for reading.
     pub async fn open(&self, path: impl AsRef<Path>) -> Result<File, Error> {
         self.open_with(path, OpenHow::read()).await
