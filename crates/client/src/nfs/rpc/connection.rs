@@ -49,6 +49,9 @@ pub struct Connection {
     next_sent: u64,
     first_xid: u32,
     last_progress: Duration,
+    /// Why a line was lost since the last answer. A server that takes calls and then hangs up must not be called for
+    /// ever.
+    lost_since: Option<Failure>,
 }
 
 #[derive(Debug)]
@@ -85,6 +88,7 @@ impl Connection {
             next_sent: 0,
             first_xid,
             last_progress: now,
+            lost_since: None,
         }
     }
 
@@ -111,7 +115,7 @@ impl Connection {
             return token;
         }
         if !self.is_busy() {
-            self.last_progress = now;
+            (self.last_progress, self.lost_since) = (now, None);
         }
         self.queue.push_back((token, request));
         self.pump(now);
@@ -166,9 +170,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes go on moving, though no answer is complete.
+    /// Bytes go on moving, though no answer is complete. After a line was lost only an answer counts.
     pub fn progress(&mut self, now: Duration) {
-        self.last_progress = now;
+        if self.lost_since.is_none() {
+            self.last_progress = now;
+        }
     }
 
     /// The line is lost. `untouched` says of which records not one byte was sent.
@@ -176,6 +182,7 @@ impl Connection {
         if !matches!(self.state, State::Up) {
             return;
         }
+        self.lost_since = Some(why.clone());
         self.state = State::Down(now, why);
         let unsent: Vec<u32> = self.out.drain(..).map(|out| out.xid()).chain(untouched.iter().copied()).collect();
         self.refusals = 0;
@@ -187,7 +194,6 @@ impl Connection {
             }
             may_repeat
         });
-        self.last_progress = now;
     }
 
     /// Another line is there.
@@ -196,9 +202,7 @@ impl Connection {
             return;
         }
         self.state = State::Up;
-        self.last_progress = now;
         self.out.extend(self.in_flight.values().map(|call| call.outgoing.clone()));
-        self.in_flight.values_mut().for_each(|call| call.since = now);
         self.pump(now);
     }
 
@@ -229,8 +233,9 @@ impl Connection {
         if self.deadline().is_none_or(|deadline| deadline > now) {
             return false;
         }
-        let why = match &self.state {
-            State::Down(_, why) => why.clone(),
+        let why = match (&self.state, self.lost_since.take()) {
+            (State::Down(_, why), _) => why.clone(),
+            (_, Some(why)) => why,
             _ => Failure::Timeout(self.limits.timeout),
         };
         self.give_up(&why);
@@ -280,7 +285,7 @@ impl Connection {
     fn emit(&mut self, token: Token, request: Request, slot: Option<Slot>, now: Duration) {
         let number = self.next_sent;
         self.next_sent += 1;
-        if self.in_flight.is_empty() {
+        if self.in_flight.is_empty() && self.lost_since.is_none() {
             self.last_progress = now;
         }
         let repeatable = request.repeatable;
@@ -303,7 +308,7 @@ impl Connection {
     /// An answer that nobody waits for, such as a second one, is passed over, and is no sign of life.
     fn answered(&mut self, xid: u32, denied: Option<Denied>, response: Response, now: Duration) {
         let Some(call) = self.number_of(xid).and_then(|number| self.in_flight.remove(&number)) else { return };
-        self.last_progress = now;
+        (self.last_progress, self.lost_since) = (now, None);
         if let (Some(slot), Some(slots)) = (call.slot, &mut self.slots) {
             slots.release(slot, if denied.is_some() { &[] } else { response.results() });
         }
@@ -335,5 +340,3 @@ impl Connection {
     }
 }
 
-#[cfg(test)]
-mod tests;
