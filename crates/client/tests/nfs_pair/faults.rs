@@ -291,7 +291,7 @@ fn whoever_gives_up_leaves_nothing_open() {
         let line = Line::new(World::new());
         let client = join(&line, version).await;
         line.round_trip.set(Duration::from_millis(100));
-        let opening = tokio::time::timeout(Duration::from_millis(150), client.create("file"));
+        let opening = tokio::time::timeout(Duration::from_millis(50), client.create("file"));
         assert!(opening.await.is_err());
         let dropped = client.create("other").await.unwrap();
         drop(dropped);

@@ -355,7 +355,7 @@ fn whatever_bytes_come_it_ends() {
             let line = Line::new(World::new());
             let client = join(&line, version).await;
             client.write_at("file", 0, &pattern(3_000)).await.unwrap();
-            let mut chance = Chance(seed * 0x9e37_79b9_7f4a_7c15);
+            let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             line.meddle(move |way, record| {
                 if way == Way::Call || chance.next() % 3 == 0 {
                     return Fate::Pass;

@@ -57,8 +57,8 @@ pub struct Connection {
 #[derive(Debug)]
 enum State {
     Up,
-    /// The line is lost since then, for that reason.
-    Down(Duration, Failure),
+    /// The line is lost, and why.
+    Down(Failure),
     Over(Failure),
 }
 
@@ -178,12 +178,12 @@ impl Connection {
     }
 
     /// The line is lost. `untouched` says of which records not one byte was sent.
-    pub fn lost(&mut self, why: Failure, untouched: &[u32], now: Duration) {
+    pub fn lost(&mut self, why: Failure, untouched: &[u32]) {
         if !matches!(self.state, State::Up) {
             return;
         }
         self.lost_since = Some(why.clone());
-        self.state = State::Down(now, why);
+        self.state = State::Down(why);
         let unsent: Vec<u32> = self.out.drain(..).map(|out| out.xid()).chain(untouched.iter().copied()).collect();
         self.refusals = 0;
         let (in_flight, done) = (&mut self.in_flight, &mut self.done);
@@ -207,13 +207,9 @@ impl Connection {
     }
 
     /// The line is still lost, for this reason.
-    pub fn not_found(&mut self, why: Failure, now: Duration) {
-        if let State::Down(since, old) = &mut self.state {
+    pub fn not_found(&mut self, why: Failure) {
+        if let State::Down(old) = &mut self.state {
             *old = why;
-            if now >= *since + self.limits.timeout {
-                let why = old.clone();
-                self.give_up(&why);
-            }
         }
     }
 
@@ -234,14 +230,14 @@ impl Connection {
             return false;
         }
         let why = match (&self.state, self.lost_since.take()) {
-            (State::Down(_, why), _) => why.clone(),
+            (State::Down(why), _) => why.clone(),
             (_, Some(why)) => why,
             _ => Failure::Timeout(self.limits.timeout),
         };
         self.give_up(&why);
         if matches!(self.state, State::Up) {
             self.out.clear();
-            self.state = State::Down(now, why);
+            self.state = State::Down(why);
         }
         true
     }
@@ -339,4 +335,3 @@ impl Connection {
         self.refusals = 0;
     }
 }
-

@@ -187,13 +187,13 @@ impl Driver {
         if self.line.is_some() || self.dialling.is_some() || !self.machine.wants_line() {
             return;
         }
-        let (dialling, timeout) = (self.dial.dial(self.port), self.timeout);
+        let (dial, port, timeout) = (Arc::clone(&self.dial), self.port, self.timeout);
         let pause = if self.pause == FIRST_PAUSE { Duration::ZERO } else { self.pause };
         self.pause = (self.pause * 2).min(LAST_PAUSE);
         self.dialling = Some(Box::pin(async move {
             tokio::time::sleep(pause).await;
             let late = || std::io::Error::from(std::io::ErrorKind::TimedOut);
-            tokio::time::timeout(timeout, dialling).await.unwrap_or_else(|_| Err(late()))
+            tokio::time::timeout(timeout, dial.dial(port)).await.unwrap_or_else(|_| Err(late()))
         }));
     }
 
@@ -205,7 +205,7 @@ impl Driver {
                 self.line = Some(Line { intake: Intake::new(receiver), outlet: Outlet::new(sender) });
                 self.machine.found(now);
             }
-            Err(error) => self.machine.not_found(Failure::Network(error.to_string()), now),
+            Err(error) => self.machine.not_found(Failure::Network(error.to_string())),
         }
     }
 
@@ -224,6 +224,9 @@ impl Driver {
         let now = self.now();
         match order {
             Order::Call(request, reply) => {
+                if !self.machine.is_busy() {
+                    self.pause = FIRST_PAUSE;
+                }
                 let token = self.machine.submit(request, now);
                 self.waiting.insert(token, reply);
             }
@@ -266,8 +269,7 @@ impl Driver {
 
     fn lose(&mut self, why: Failure) {
         let untouched = self.line.take().map(|line| line.outlet.untouched()).unwrap_or_default();
-        let now = self.now();
-        self.machine.lost(why, &untouched, now);
+        self.machine.lost(why, &untouched);
     }
 
     /// Gives the answers to those who wait for them.

@@ -55,6 +55,17 @@ pub(super) struct Opened {
     pub stat: Option<Stat>,
 }
 
+/// An open that nobody has taken yet: if nobody does, it is closed.
+struct Fresh(Option<Arc<Held>>);
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if let (Some(held), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { held.close().await });
+        }
+    }
+}
+
 impl Four {
     /// Opens what is at `names` below `root`.
     pub async fn open(
@@ -64,7 +75,9 @@ impl Four {
         how: OpenHow,
     ) -> Result<(Arc<Held>, Stat), ErrorKind> {
         let (four, root) = (Arc::clone(self), root.clone());
-        in_task(async move { four.open_here(root, names, how).await }).await
+        let (mut fresh, stat) = in_task(async move { four.open_here(root, names, how).await }).await?;
+        let held = fresh.0.take().ok_or(NfsStat4::EXPIRED)?;
+        Ok((held, stat))
     }
 
     async fn open_here(
@@ -72,7 +85,7 @@ impl Four {
         root: Fh,
         names: Vec<Vec<u8>>,
         how: OpenHow,
-    ) -> Result<(Arc<Held>, Stat), ErrorKind> {
+    ) -> Result<(Fresh, Stat), ErrorKind> {
         let mut access = ShareAccess::empty();
         access.set(ShareAccess::READ, how.reads);
         access.set(ShareAccess::WRITE, how.writes);
@@ -100,11 +113,12 @@ impl Four {
             is_closed: AtomicBool::new(false),
         });
         locked(&self.opens).insert(number, Arc::downgrade(&held));
+        let fresh = Fresh(Some(Arc::clone(&held)));
         let stat = match opened.stat {
             Some(stat) => stat,
             None => self.getattr(&held.fh).await?,
         };
-        Ok((held, stat))
+        Ok((fresh, stat))
     }
 
     pub(super) async fn open_by_name(
