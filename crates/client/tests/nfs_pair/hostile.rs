@@ -357,16 +357,16 @@ fn whatever_bytes_come_it_ends() {
             client.write_at("file", 0, &pattern(3_000)).await.unwrap();
             let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             line.meddle(move |way, record| {
-                if way == Way::Call || chance.next() % 3 == 0 {
+                if way == Way::Call || chance.next().is_multiple_of(3) {
                     return Fate::Pass;
                 }
                 let mut bytes = record.to_vec();
                 for _ in 0..1 + chance.next() % 4 {
-                    let from = if chance.next() % 4 == 0 { 0 } else { 8 };
+                    let from = if chance.next().is_multiple_of(4) { 0 } else { 8 };
                     let at = from + (chance.next() as usize) % (bytes.len() - from);
-                    bytes[at] = if chance.next() % 2 == 0 { chance.next() as u8 } else { bytes[at] ^ 1 };
+                    bytes[at] = if chance.next().is_multiple_of(2) { chance.next() as u8 } else { bytes[at] ^ 1 };
                 }
-                if chance.next() % 16 == 0 {
+                if chance.next().is_multiple_of(16) {
                     bytes.truncate(chance.next() as usize % bytes.len());
                 }
                 Fate::Change(bytes)
