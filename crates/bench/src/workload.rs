@@ -67,7 +67,8 @@ impl Requests {
             allowed,
         };
         let blocks = workload.size_bytes.checked_div(u64::from(workload.block_bytes)).filter(|blocks| *blocks > 0);
-        let blocks = blocks.ok_or_else(|| out_of_range(format!("{} bytes, one block, or more", workload.block_bytes)))?;
+        let blocks =
+            blocks.ok_or_else(|| out_of_range(format!("{} bytes, one block, or more", workload.block_bytes)))?;
         let blocks = u32::try_from(blocks).map_err(|_| out_of_range(format!("{} blocks or fewer", u32::MAX)))?;
         Ok(Self { workload, blocks, next_read: 0, next_write: 0, rng: Rng::new(seed, Stream::Requests(job)) })
     }
@@ -142,8 +143,7 @@ mod tests {
 
     #[test]
     fn a_seed_repeats_and_jobs_differ() {
-        let workload =
-            Workload { operation: Operation::RandRead, rwmixread: 0, block_bytes: 512, size_bytes: 1 << 30 };
+        let workload = Workload { operation: Operation::RandRead, rwmixread: 0, block_bytes: 512, size_bytes: 1 << 30 };
         let first = |seed, job| {
             let mut requests = Requests::new(workload, seed, job).unwrap();
             (0..8).map(|_| requests.draw().offset_bytes).collect::<Vec<_>>()

@@ -190,7 +190,8 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_the_kernel_writes_them() {
-        let line = "   0: 0100007F:1171 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0";
+        let line =
+            "   0: 0100007F:1171 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0";
         let (here, everywhere) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from([10, 0, 0, 1]));
         assert_eq!(listener(line, here, 0x1171), Some(4_242));
         assert_eq!(listener(line, here, 0x1172), None);

@@ -176,7 +176,7 @@ mod tests {
         Load { workload, jobs: 1, connections: 1, depth, ramp, runtime, seed: 1 }
     }
 
-    const GO_ON: AtomicBool = AtomicBool::new(false);
+    static GO_ON: AtomicBool = AtomicBool::new(false);
 
     #[tokio::test(start_paused = true)]
     async fn as_many_are_in_flight_as_declared_and_the_ramp_does_not_count() {

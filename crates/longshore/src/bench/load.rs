@@ -17,6 +17,8 @@ use super::{bare, wire};
 
 /// What a run may take beyond its own length: connecting, and the last requests' time.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How often it is looked whether the machine still gives this process time.
+const HEARTBEAT: Duration = Duration::from_millis(10);
 /// All threads begin this long after the last one is ready.
 const RUN_UP: Duration = Duration::from_millis(5);
 
@@ -57,16 +59,21 @@ pub async fn measure(place: &Arc<Place>, load: &Load, stop: &Stop) -> Outcome {
     let discarded = |reason, detail: String| Outcome::Discarded { reason, detail, measurement: None };
     match tokio::time::timeout(load.ramp + load.runtime + PATIENCE, attempt(place, load, stop)).await {
         _ if stop.is_told() => discarded(Reason::Interrupted, "the comparison was ended".to_owned()),
-        Ok(Ok(measurement)) if measurement.operations == 0 => {
+        Ok(Ok((measurement, stalled))) if stalled > most_stalled(load) => Outcome::Discarded {
+            reason: Reason::Disturbed,
+            detail: format!("nothing of this program could run for {} ms", stalled.as_millis()),
+            measurement: Some(measurement),
+        },
+        Ok(Ok((measurement, _))) if measurement.operations == 0 => {
             discarded(Reason::Failed, "no request completed in the time that counts".to_owned())
         }
-        Ok(Ok(measurement)) => Outcome::Accepted(measurement),
+        Ok(Ok((measurement, _))) => Outcome::Accepted(measurement),
         Ok(Err(why)) => discarded(Reason::Failed, why),
         Err(_) => discarded(Reason::Failed, format!("it did not end within {} s of its time", PATIENCE.as_secs())),
     }
 }
 
-async fn attempt(place: &Arc<Place>, load: &Load, stop: &Stop) -> Result<Measurement, String> {
+async fn attempt(place: &Arc<Place>, load: &Load, stop: &Stop) -> Result<(Measurement, Duration), String> {
     let mut threads = Threads::start(place, load)?;
     let measured = tokio::select! {
         measured = threads.measured(place, load) => measured,
@@ -77,13 +84,26 @@ async fn attempt(place: &Arc<Place>, load: &Load, stop: &Stop) -> Result<Measure
     measured
 }
 
-/// The server's CPU time while it counts.
-async fn server_cpu(server: Option<&LocalServer>, start: Instant, load: &Load) -> Option<u64> {
-    let server = server?;
-    sleep_until(start + load.ramp).await;
-    let before = server.cpu_ns();
-    sleep_until(start + load.ramp + load.runtime).await;
-    server.cpu_ns()?.checked_sub(before?)
+/// The server's CPU time while it counts, and the longest time this thread was kept from waking when it was to.
+async fn watch(server: Option<&LocalServer>, start: Instant, load: &Load) -> (Option<u64>, Duration) {
+    let cpu = || server.and_then(LocalServer::cpu_ns);
+    let from = start + load.ramp;
+    sleep_until(from).await;
+    let before = cpu();
+    let until = from + load.runtime;
+    let (mut at, mut longest) = (from, Duration::ZERO);
+    while at < until {
+        at = (at + HEARTBEAT).min(until);
+        sleep_until(at).await;
+        longest = longest.max(at.elapsed());
+        at = at.max(Instant::now());
+    }
+    (cpu().zip(before).and_then(|(after, before)| after.checked_sub(before)), longest)
+}
+
+/// How long nothing of this process may have run: longer, and the machine was at something else.
+fn most_stalled(load: &Load) -> Duration {
+    Duration::from_millis(250).max(load.runtime / 10)
 }
 
 enum Told {
@@ -119,20 +139,21 @@ impl Threads {
         Ok(Self { told, begin, halt })
     }
 
-    async fn measured(&mut self, place: &Place, load: &Load) -> Result<Measurement, String> {
+    async fn measured(&mut self, place: &Place, load: &Load) -> Result<(Measurement, Duration), String> {
         self.all_ready().await?;
         let start = self.begin();
-        let (done, server_cpu_ns) =
-            tokio::try_join!(self.all_done(), async { Ok(server_cpu(place.server(), start, load).await) })?;
+        let watched = async { Ok(watch(place.server(), start, load).await) };
+        let (done, (server_cpu_ns, stalled)) = tokio::try_join!(self.all_done(), watched)?;
         let (counted, client_cpu_ns) = done;
-        Ok(Measurement {
+        let measurement = Measurement {
             elapsed_ns: u64::try_from(load.runtime.as_nanos()).unwrap_or(u64::MAX),
             bytes: counted.bytes,
             operations: counted.operations,
             latency: counted.latency,
             client_cpu_ns: Some(client_cpu_ns),
             server_cpu_ns,
-        })
+        };
+        Ok((measurement, stalled))
     }
 
     /// Ends all threads and waits until they have.
@@ -155,7 +176,10 @@ impl Threads {
 
     fn begin(&self) -> Instant {
         let start = Instant::now() + RUN_UP;
-        self.begin.iter().for_each(|thread| drop(thread.send(start)));
+        for thread in &self.begin {
+            // One that has ended has told why, or is going to.
+            let _ = thread.send(start);
+        }
         start
     }
 

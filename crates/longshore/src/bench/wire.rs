@@ -21,19 +21,25 @@ pub struct Wire {
 
 impl Io for Wire {
     async fn read(&self, offset_bytes: u64, len_bytes: u32) -> Result<(), String> {
-        let mut stream = self.file.read_stream(offset_bytes..offset_bytes + u64::from(len_bytes));
-        let mut missing = len_bytes as usize;
+        let mut missing = len_bytes;
         while missing > 0 {
-            match stream.next().await.map_err(|error| error.to_string())? {
-                Some(chunk) => missing = missing.saturating_sub(chunk.len()),
+            let at = offset_bytes + u64::from(len_bytes - missing);
+            match self.file.read_once(at, missing).await.map_err(|error| error.to_string())? {
+                Some(chunk) => missing = missing.saturating_sub(u32::try_from(chunk.len()).unwrap_or(u32::MAX)),
                 None => return Err(format!("a READ at {offset_bytes} found {missing} bytes less than {len_bytes}")),
             }
         }
         Ok(())
     }
 
-    async fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<(), String> {
-        self.file.write_at(offset_bytes, data).await.map_err(|error| error.to_string())
+    async fn write(&self, offset_bytes: u64, mut data: &[u8]) -> Result<(), String> {
+        let mut at = offset_bytes;
+        while !data.is_empty() {
+            let count = self.file.write_once(at, data).await.map_err(|error| error.to_string())?;
+            data = data.get(count..).unwrap_or_default();
+            at += count as u64;
+        }
+        Ok(())
     }
 }
 
@@ -42,7 +48,7 @@ pub async fn open(place: &Place, load: &Load, number: u32) -> Result<Vec<Wire>, 
     let mut files = Vec::new();
     for _ in 0..load.connections {
         let client = connect(place, load.workload.block_bytes).await?;
-        let how = if load.workload.writes() { OpenHow::update() } else { OpenHow::read() };
+        let how = if load.workload.writes() { OpenHow::change() } else { OpenHow::read() };
         let file = client.open_with(path(place, number), how).await.map_err(|error| error.to_string())?;
         if file.stat_at_open().len_bytes < load.workload.size_bytes {
             return Err(format!("{} is shorter than {} bytes", file.path().display(), load.workload.size_bytes));
@@ -119,6 +125,8 @@ fn path(place: &Place, number: u32) -> std::path::PathBuf {
 }
 
 fn description(client: &Client) -> String {
-    let negotiated = client.negotiated();
-    format!("{:?}, READ up to {} bytes", negotiated.dialect, negotiated.max_read_bytes)
+    match client.negotiated() {
+        Some(smb) => format!("SMB {}, READs up to {} bytes", smb.dialect, smb.max_read_bytes),
+        None => "no particulars".to_owned(),
+    }
 }
