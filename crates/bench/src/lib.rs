@@ -18,6 +18,7 @@ pub mod report;
 pub mod rng;
 pub mod stats;
 pub mod tally;
+pub mod threshold;
 pub mod workload;
 
 pub use error::Error;

@@ -194,6 +194,69 @@ fn the_machines_limit_is_measured_without_a_server() {
 }
 
 #[test]
+fn a_threshold_is_swept_and_each_run_is_seen_to_take_its_path() {
+    let (home, docs) = home_with_share();
+    let out = home.path().join("results");
+    let sweep = ["threshold", &docs, "--thresholds", "off,64k", "--bs", "4k,128k", "--blocks", "2"];
+    let output = bench(home.path(), &[&sweep[..], &SHORT[..], &["--out", out.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let said = text(&output.stdout);
+    assert!(said.contains("read 4 KiB × 1: rate not known; CPU not known; 0 blocks"), "both copy: {said}");
+    assert!(said.contains("read 128 KiB × 1: rate ") && said.contains("no verdict; 2 blocks"), "{said}");
+    assert!(said.contains("Recommended: nothing: too few runs count"), "{said}");
+    let json = std::fs::read_to_string(out.join("report.json")).unwrap();
+    assert!(json.contains("moving against copying"));
+    assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);
+}
+
+#[test]
+fn without_peers_nothing_is_compared_and_nothing_goes_on_running() {
+    let (home, docs) = home_with_share();
+    let mut command = longshore(home.path(), &["bench", "peers", "--dir", &docs]);
+    // The kernel says whose children they were: none may be left with this name in its environment.
+    let output = command.env("PATH", home.path()).env("BENCH_TEST", &docs).output().unwrap();
+    // An installed smbd would be found in the usual places.
+    if !Path::new("/usr/sbin/smbd").exists() {
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text(&output.stderr).contains("there is nobody to compare with"), "{output:?}");
+    }
+    assert_eq!(with_environment(&docs), 0);
+}
+
+#[test]
+fn a_signal_ends_a_sweep_in_order_with_all_its_servers() {
+    let (home, docs) = home_with_share();
+    let sweep = ["bench", "threshold", &docs, "--thresholds", "off,4k", "--runtime", "1h", "--size", "1m", "--json"];
+    let mut command = longshore(home.path(), &sweep);
+    command.env("BENCH_TEST", &docs).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while std::fs::read_dir(&docs).unwrap().count() == 0 && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(with_environment(&docs), 3, "two servers and the sweep");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report = json(&output);
+    let observations = report["observations"].as_array().unwrap();
+    assert!(observations.iter().all(|o| o["outcome"]["discarded"]["reason"] == "interrupted"), "{report}");
+    assert_eq!(with_environment(&docs), 0);
+    assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);
+}
+
+/// How many processes have this in their environment under the tests' name for it.
+fn with_environment(value: &str) -> usize {
+    let wanted = format!("BENCH_TEST={value}\0");
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter(|entry| {
+        std::fs::read(entry.path().join("environ"))
+            .is_ok_and(|found| found.windows(wanted.len()).any(|part| part == wanted.as_bytes()))
+    })
+    .count()
+}
+
+#[test]
 fn what_cannot_be_measured_is_said_before_anything_is() {
     let bed = Bed::new();
     let (url, target) = (bed.url(), format!("a={}", bed.url()));

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 
 use super::bare::How;
-use super::words::{By, Rw, Size, Time};
+use super::words::{By, Rw, Size, Threshold, Time};
 
 /// `longshore bench`.
 #[derive(Debug, Args)]
@@ -28,6 +28,10 @@ pub enum BenchCommand {
     Report(ReportArgs),
     /// What this machine can do: bare loops over the same sockets and files
     Limit(LimitArgs),
+    /// Compare the file servers that are installed here with ours: they are started, and stopped afterwards
+    Peers(Box<PeersArgs>),
+    /// Find from which size on our server should move pages instead of copying
+    Threshold(Box<ThresholdArgs>),
     /// The bare loop's server, as the others start it
     #[command(hide = true)]
     BareServer(BareServerArgs),
@@ -291,6 +295,120 @@ pub struct LimitArgs {
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
+}
+
+/// `longshore bench peers`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Samba (with sendfile, and with io_uring where that module is installed) or NFS-Ganesha is started on loopback beside our \
+server, all on one directory, each with settings that are printed and kept in the report, all with the system's \
+congestion control. Every process that was started is stopped by its number, on Ctrl-C and on errors too. The kernel's \
+servers have one configuration for the whole machine and are not touched: name a running one with --target.
+
+Examples:
+  longshore bench peers --dir /srv/bench --bs 4k,64k,1m --rw read,write,rw --blocks 12 --out results
+  longshore bench peers --peers /var/tmp/peers --protocol nfs --nfs-version 3")]
+pub struct PeersArgs {
+    /// The directory all serve: the programs are looked for in PATH
+    #[arg(long = "dir", value_name = "DIR", required_unless_present = "peers", conflicts_with = "peers")]
+    pub directory: Option<PathBuf>,
+
+    /// The programs are in DIR/sid, started with chroot, and all serve DIR/exp, as conformance/peers/peers lays it out
+    #[arg(long, value_name = "DIR")]
+    pub peers: Option<PathBuf>,
+
+    /// What to speak with them: smb or nfs
+    #[arg(long, value_name = "PROTOCOL", default_value = "smb")]
+    pub protocol: Spoken,
+
+    /// The version of NFS: 3, 4.0, 4.1 or 4.2
+    #[arg(long, value_name = "VERSION", default_value = "4.2", value_parser = ["3", "4.0", "4.1", "4.2"])]
+    pub nfs_version: String,
+
+    /// Run our server once more with the congestion control it chooses by itself, as the target longshore-own-cc
+    #[arg(long)]
+    pub own_congestion: bool,
+
+    /// Another server, which runs already
+    #[arg(long = "target", value_name = "NAME=URL")]
+    pub targets: Vec<String>,
+
+    /// Do not run the bare loop beside them
+    #[arg(long)]
+    pub without_limit: bool,
+
+    /// Listen on ports from this one on [default: any that are free]
+    #[arg(long, value_name = "PORT")]
+    pub first_port: Option<u16>,
+
+    /// What is compared.
+    #[command(flatten)]
+    pub matrix: MatrixArgs,
+
+    /// Who logs in.
+    #[command(flatten)]
+    pub access: AccessArgs,
+
+    /// Where the results go.
+    #[command(flatten)]
+    pub out: OutArgs,
+}
+
+/// What is spoken with peers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Spoken {
+    /// SMB.
+    Smb,
+    /// NFS.
+    Nfs,
+}
+
+impl std::fmt::Display for Spoken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Smb => "SMB",
+            Self::Nfs => "NFS",
+        })
+    }
+}
+
+/// `longshore bench threshold`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Our server is started once for each threshold, and each block runs every request size against every one. After each run \
+the server's own counters say by which path its READs went; a run that took another path than its threshold says does \
+not count and fails the sweep. Then, for each size: how many times faster, and with how much less CPU time, the pages \
+were moved than copied in the same block.
+
+The recommendation is the least size from which on moving is never worse than the margin, in rate and in CPU time, by \
+the whole interval, and better in one of them at that size; or `off`.
+
+Example:
+  longshore bench threshold /srv/bench --blocks 12 --connections 1 --out results")]
+pub struct ThresholdArgs {
+    /// The directory to serve: on the file system whose threshold is asked for
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+
+    /// Thresholds to try: sizes or `off`
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_values = ["off", "4k", "16k", "64k", "256k", "1m"])]
+    pub thresholds: Vec<Threshold>,
+
+    /// Listen on ports from this one on [default: any that are free]
+    #[arg(long, value_name = "PORT")]
+    pub first_port: Option<u16>,
+
+    /// What is compared. `rw` is read or randread here.
+    #[command(flatten)]
+    pub matrix: MatrixArgs,
+
+    /// Who logs in.
+    #[command(flatten)]
+    pub access: AccessArgs,
+
+    /// Where the results go.
+    #[command(flatten)]
+    pub out: OutArgs,
 }
 
 /// `longshore bench bare-server`.

@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use super::arguments::{LimitArgs, LoadArgs, RunArgs};
 use super::bare::Bare;
-use super::contest::{prepare, remove, stop_on_signals};
+use super::contest::{prepare, remove};
 use super::job::Load;
 use super::load::{self, Stop};
 use super::login::Logins;
 use super::place::Place;
-use super::results;
+use super::{results, signals};
 use crate::failure::Failure;
 use crate::status;
 
@@ -39,11 +39,10 @@ pub fn limit(arguments: &LimitArgs) -> Result<(), Failure> {
 fn measure(places: &[Arc<Place>], arguments: &LoadArgs, keep_files: bool, json: bool) -> Result<(), Failure> {
     results::warn_of_build();
     let load = load_of(arguments)?;
+    let stop = signals::watch()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system(format!("cannot start a runtime: {error}")))?;
     let runs = runtime.block_on(async {
-        let stop = Arc::<Stop>::default();
-        stop_on_signals(&stop);
         let mut runs = Vec::new();
         for place in places {
             if !stop.is_told() {

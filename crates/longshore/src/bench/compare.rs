@@ -8,10 +8,11 @@ use bench::plan::{Plan, Target};
 use super::arguments::{AccessArgs, CompareArgs, MatrixArgs, OutArgs};
 use super::bare::{Bare, How};
 use super::contest::{Contest, Trusting, problem};
+use super::load::Stop;
 use super::login::Logins;
 use super::matrix::{Named, read_file};
 use super::place::Place;
-use super::results;
+use super::{results, signals};
 use crate::failure::Failure;
 
 /// The target that is the bare loop.
@@ -19,18 +20,19 @@ pub const LIMIT: &str = "limit";
 
 /// Does it.
 pub fn compare(arguments: &CompareArgs) -> Result<(), Failure> {
-    let (matrix, named) = match &arguments.file {
+    let stop = signals::watch()?;
+    let (matrix, in_file) = match &arguments.file {
         Some(file) => read_file(file)?,
         None => (MatrixArgs::default(), Vec::new()),
     };
     let matrix = arguments.matrix.clone().over(matrix);
-    let given: Vec<Named> = arguments.targets.iter().map(|text| Named::parse(text)).collect::<Result<_, _>>()?;
-    let named = if given.is_empty() { named } else { given };
-    let mut places = reached(&named, &arguments.access)?;
+    let given = named(&arguments.targets)?;
+    let wanted = if given.is_empty() { in_file } else { given };
+    let mut places = reached(&wanted, &arguments.access)?;
     if let Some(directory) = &arguments.limit {
         places.push(limit(directory)?);
     }
-    run(&matrix, places, &arguments.access, &arguments.out, Vec::new())
+    run(&matrix, places, &arguments.access, &arguments.out, Vec::new(), &stop)
 }
 
 /// Compares these places as the matrix says.
@@ -40,6 +42,7 @@ pub fn run(
     access: &AccessArgs,
     out: &OutArgs,
     facts: Vec<(String, String)>,
+    stop: &Arc<Stop>,
 ) -> Result<(), Failure> {
     results::warn_of_build();
     let plan = plan_over(matrix, &places)?;
@@ -48,7 +51,7 @@ pub fn run(
         problem(&format!("{blocks} blocks cannot bring a corrected p-value below 0.05; {needed} could"));
     }
     let contest = Contest { plan, places, size_bytes: matrix.size_bytes(), keep_files: access.keep_files, facts };
-    let report = contest.run(&mut Trusting)?;
+    let report = contest.run(stop, &mut Trusting)?;
     results::deliver(&report, out)
 }
 
@@ -68,7 +71,13 @@ pub fn limit(directory: &Path) -> Result<Arc<Place>, Failure> {
     Ok(Place::of_bare(LIMIT, Bare::start(directory, How::Best)?))
 }
 
-fn reached(named: &[Named], access: &AccessArgs) -> Result<Vec<Arc<Place>>, Failure> {
+/// Targets as they are named on the command line.
+pub fn named(targets: &[String]) -> Result<Vec<Named>, Failure> {
+    targets.iter().map(|text| Named::parse(text)).collect()
+}
+
+/// The servers at these URLs, with who logs in.
+pub fn reached(named: &[Named], access: &AccessArgs) -> Result<Vec<Arc<Place>>, Failure> {
     let mut logins = Logins::default();
     let place = |named: &Named| {
         let file = named.password_file.as_deref().or(access.password_file.as_deref());

@@ -51,15 +51,13 @@ impl Oracle for Trusting {
 
 impl Contest {
     /// Runs it to its end or until it is stopped.
-    pub fn run(&self, oracle: &mut impl Oracle) -> Result<Report, Failure> {
+    pub fn run(&self, stop: &Arc<Stop>, oracle: &mut impl Oracle) -> Result<Report, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::system(format!("cannot start a runtime: {error}")))?;
         runtime.block_on(async {
-            let stop = Arc::<Stop>::default();
-            stop_on_signals(&stop);
             let jobs = self.plan.declared().connections.iter().copied().max().unwrap_or(1);
-            let prepared = self.prepare(jobs, &stop).await;
-            let observations = self.observe(&prepared, &stop, oracle).await;
+            let prepared = self.prepare(jobs, stop).await;
+            let observations = self.observe(&prepared, stop, oracle).await;
             self.clean_up(jobs).await;
             Report::new(self.plan.clone(), self.all_facts(&prepared), observations).map_err(Failure::system)
         })
@@ -194,23 +192,6 @@ pub async fn remove(place: &Place, jobs: u32) -> Result<(), String> {
             Ok(())
         }
     }
-}
-
-/// The first INT or TERM ends what is measured, and what was seen so far is reported; a second one ends the process.
-pub fn stop_on_signals(stop: &Arc<Stop>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let stop = Arc::clone(stop);
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return;
-    };
-    tokio::spawn(async move {
-        tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} }
-        problem("ending; what was seen so far is reported");
-        stop.tell();
-        tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} }
-        std::process::exit(1);
-    });
 }
 
 /// What is going on, on a terminal, in one line that is written over.

@@ -74,6 +74,16 @@ impl LocalServer {
     }
 }
 
+/// A process and all its descendants.
+pub fn family_of(pid: i32) -> BTreeSet<i32> {
+    family(&processes(), &[pid])
+}
+
+/// The group a process is in; none when it is gone.
+pub fn group_of(pid: i32) -> Option<i32> {
+    process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?).map(|process| process.group)
+}
+
 fn cpu_of(pid: i32) -> Option<u64> {
     Some(nanoseconds(clock_getcpuclockid(Pid::from_raw(pid)).ok()?.now().ok()?))
 }
@@ -85,6 +95,7 @@ fn nanoseconds(time: nix::sys::time::TimeSpec) -> u64 {
 #[derive(Debug)]
 struct Process {
     parent: i32,
+    group: i32,
     name: String,
     ended_children_ns: u64,
 }
@@ -103,7 +114,8 @@ fn process(stat: &str) -> Option<Process> {
     let fields: Vec<&str> = after.split(' ').collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     let ended_children_ns = (number(13)? + number(14)?) * (1_000_000_000 / TICKS_PER_SECOND);
-    Some(Process { parent: fields.get(1)?.parse().ok()?, name, ended_children_ns })
+    let id = |at: usize| fields.get(at)?.parse::<i32>().ok();
+    Some(Process { parent: id(1)?, group: id(2)?, name, ended_children_ns })
 }
 
 /// The roots with all their descendants.
@@ -207,14 +219,14 @@ mod tests {
     fn a_process_line_is_read_whatever_the_name() {
         let line = "7 (a) b (c) S 3 7 7 0 -1 0 0 0 0 0 5 6 20 30 20 0 1 0 99";
         let process = process(line).unwrap();
-        assert_eq!((process.parent, process.name.as_str()), (3, "a) b (c"));
+        assert_eq!((process.parent, process.group, process.name.as_str()), (3, 7, "a) b (c"));
         assert_eq!(process.ended_children_ns, 500_000_000);
         assert!(super::process("nonsense").is_none());
     }
 
     #[test]
     fn a_family_is_all_that_came_of_a_process() {
-        let of = |parent| Process { parent, name: String::new(), ended_children_ns: 0 };
+        let of = |parent| Process { parent, group: 0, name: String::new(), ended_children_ns: 0 };
         let all = BTreeMap::from([(1, of(0)), (2, of(1)), (3, of(2)), (4, of(9)), (5, of(3))]);
         assert_eq!(family(&all, &[2]), BTreeSet::from([2, 3, 5]));
         assert!(family(&all, &[77]).is_empty());

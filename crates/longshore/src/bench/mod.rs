@@ -12,8 +12,13 @@ mod job;
 mod load;
 mod login;
 mod matrix;
+mod ours;
+mod peers;
 mod place;
+mod process;
 mod results;
+mod signals;
+mod threshold;
 mod wire;
 mod words;
 
@@ -30,6 +35,8 @@ pub fn run(arguments: &BenchArgs) -> Result<(), Failure> {
         BenchCommand::Compare(arguments) => compare::compare(arguments),
         BenchCommand::Report(arguments) => results::redraw(arguments),
         BenchCommand::Limit(arguments) => command::limit(arguments),
+        BenchCommand::Peers(arguments) => peers::compare(arguments),
+        BenchCommand::Threshold(arguments) => threshold::sweep(arguments),
         BenchCommand::BareServer(arguments) => bare::serve(&arguments.directory, arguments.how),
     }
 }

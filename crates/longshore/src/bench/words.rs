@@ -27,6 +27,33 @@ pub struct Rw(pub Operation);
 #[serde(try_from = "Written")]
 pub struct By(pub Measure);
 
+/// From which size on pages are moved; none: never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Threshold(pub Option<u32>);
+
+impl FromStr for Threshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let size: Size = text.parse()?;
+        u32::try_from(size.0).map(|size| Self(Some(size))).map_err(|_| format!("`{text}` is too large"))
+    }
+}
+
+impl std::fmt::Display for Threshold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            None => f.write_str("off"),
+            Some(bytes) if bytes % (1 << 20) == 0 => write!(f, "{}m", bytes >> 20),
+            Some(bytes) if bytes % (1 << 10) == 0 => write!(f, "{}k", bytes >> 10),
+            Some(bytes) => write!(f, "{bytes}"),
+        }
+    }
+}
+
 impl FromStr for Size {
     type Err = String;
 
@@ -144,6 +171,14 @@ mod tests {
         for wrong in ["", "k", "4x", "0", "-1", "1.0001k", "99999999999g", "4 k k"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn thresholds_are_written_as_they_are_read() {
+        for text in ["off", "4k", "1m", "1536"] {
+            assert_eq!(text.parse::<Threshold>().unwrap().to_string(), text);
+        }
+        assert!("on".parse::<Threshold>().is_err() && "8g".parse::<Threshold>().is_err());
     }
 
     #[test]
