@@ -226,7 +226,7 @@ fn without_peers_nothing_is_compared_and_nothing_goes_on_running() {
 #[test]
 fn a_signal_ends_a_sweep_in_order_with_all_its_servers() {
     let (home, docs) = home_with_share();
-    let sweep = ["bench", "threshold", &docs, "--thresholds", "off,4k", "--runtime", "1h", "--size", "1m", "--json"];
+    let sweep = ["bench", "threshold", &docs, "--thresholds", "off,4k", "--runtime", "60m", "--size", "1m", "--json"];
     let mut command = longshore(home.path(), &sweep);
     command.env("BENCH_TEST", &docs).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let child = command.spawn().unwrap();

@@ -12,6 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -41,6 +42,7 @@ pub struct Daemon {
     name: String,
     child: Child,
     lines: Arc<Mutex<VecDeque<String>>>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Daemon {
@@ -51,9 +53,8 @@ impl Daemon {
         let mut child = spawned.map_err(|error| Failure::system(format!("cannot start {name}: {error}")))?;
         RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push(pid_of(&child));
         let lines = Arc::default();
-        keep_lines(child.stdout.take(), &lines);
-        keep_lines(child.stderr.take(), &lines);
-        Ok(Self { name: name.to_owned(), child, lines })
+        let readers = [keep_lines(child.stdout.take(), &lines), keep_lines(child.stderr.take(), &lines)];
+        Ok(Self { name: name.to_owned(), child, lines, readers: readers.into_iter().flatten().collect() })
     }
 
     /// Its process.
@@ -88,13 +89,27 @@ impl Daemon {
             }
             let ended = self.child.try_wait().ok().flatten();
             if ended.is_some() || Instant::now() > deadline || stop.is_told() {
-                let said: Vec<_> =
-                    self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().take(3).cloned().collect();
-                let said = said.into_iter().rev().collect::<Vec<_>>().join("; ");
+                let said = if ended.is_some() { self.last_words() } else { self.last_lines() };
                 return Err(Failure::system(format!("{} is not ready: {said}", self.name)));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// What one that has ended said at the end, which may still be on its way. Its children may keep the way open.
+    fn last_words(&self) -> String {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while !self.readers.iter().all(JoinHandle::is_finished) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.last_lines()
+    }
+
+    fn last_lines(&self) -> String {
+        const HOW_MANY: usize = 3;
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let last: Vec<_> = lines.iter().skip(lines.len().saturating_sub(HOW_MANY)).map(String::as_str).collect();
+        last.join("; ")
     }
 }
 
@@ -128,9 +143,9 @@ pub fn signal(pid: i32, signal: Signal) {
     }
 }
 
-fn keep_lines(out: Option<impl Read + Send + 'static>, lines: &Arc<Mutex<VecDeque<String>>>) {
-    let (Some(out), lines) = (out, Arc::clone(lines)) else { return };
-    std::thread::spawn(move || {
+fn keep_lines(out: Option<impl Read + Send + 'static>, lines: &Arc<Mutex<VecDeque<String>>>) -> Option<JoinHandle<()>> {
+    let (out, lines) = (out?, Arc::clone(lines));
+    Some(std::thread::spawn(move || {
         for line in BufReader::new(out).lines().map_while(Result::ok) {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             lines.push_back(line);
@@ -138,7 +153,7 @@ fn keep_lines(out: Option<impl Read + Send + 'static>, lines: &Arc<Mutex<VecDequ
                 lines.pop_front();
             }
         }
-    });
+    }))
 }
 
 /// Where programs are: on this system, or in a tree that they are started in with `chroot`.
