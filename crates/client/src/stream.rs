@@ -19,6 +19,10 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    pub(crate) fn new(Part { buf, range }: Part, offset: u64) -> Self {
+        Self { buf, range, offset }
+    }
+
     /// Where in the file it begins.
     pub fn offset(&self) -> u64 {
         self.offset
@@ -101,9 +105,9 @@ impl ReadStream {
         if !matches!(answer, Ok(Some(_))) {
             self.stop();
         }
-        let Some(Part { buf, range }) = answer.at("read", &self.file.path)? else { return Ok(None) };
-        self.took(&asked, range.len());
-        Ok(Some(Chunk { buf, range, offset: asked.offset }))
+        let Some(part) = answer.at("read", &self.file.path)? else { return Ok(None) };
+        self.took(&asked, part.range.len());
+        Ok(Some(Chunk::new(part, asked.offset)))
     }
 
     /// At the end, or after an error: what else was asked for is not waited for.
