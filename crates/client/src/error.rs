@@ -61,6 +61,24 @@ impl Error {
         }
     }
 
+    /// Whether there is nothing of that name, or no directory on the way to it.
+    pub fn is_not_found(&self) -> bool {
+        matches!(
+            self.status(),
+            Some(NtStatus::OBJECT_NAME_NOT_FOUND | NtStatus::OBJECT_PATH_NOT_FOUND | NtStatus::NO_SUCH_FILE)
+        )
+    }
+
+    /// Whether the name is taken.
+    pub fn is_taken(&self) -> bool {
+        self.status() == Some(NtStatus::OBJECT_NAME_COLLISION)
+    }
+
+    /// Whether the connection, or the login, is what failed: nothing else will work either.
+    pub fn is_of_the_connection(&self) -> bool {
+        matches!(self.kind, ErrorKind::Connection(_))
+    }
+
     /// What might help, for a person.
     pub fn hint(&self) -> Option<&'static str> {
         match &self.kind {

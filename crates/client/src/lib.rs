@@ -19,27 +19,29 @@
 //! ```
 //!
 //! `smb::Connection` is the protocol as a machine: bytes in, requests and results out, the time passed in. A task of the
-//! runtime (`smb::driver`) moves its bytes. [`Client`] and [`File`] turn operations into requests.
+//! runtime (`smb::driver`) moves its bytes, and `smb::share` and `smb::open` turn operations into requests. [`Client`] and
+//! [`File`] are the same whatever is spoken.
 #![forbid(unsafe_code)]
 
 mod client;
 mod error;
 mod file;
 mod list;
-mod path;
+mod options;
 pub mod smb;
 mod stat;
 mod stream;
 mod url;
 
-pub use client::{Client, Options};
+pub use client::Client;
 pub use error::{Error, ErrorKind};
 pub use file::{File, OpenHow};
 pub use list::{Entry, Listing};
+pub use options::{NfsOptions, Options};
 pub use smb::{Credentials, Failure, Protection};
 pub use smb_wire::NtStatus;
 pub use smb_wire::crypto::{Cipher, SigningAlgorithm};
 pub use smb_wire::smb2::Dialect;
-pub use stat::{Stat, Times};
+pub use stat::{FileKind, Stat, Times};
 pub use stream::{Chunk, ReadStream, WriteStream};
-pub use url::Url;
+pub use url::{NfsVersion, Protocol, Url};

@@ -15,19 +15,61 @@ pub struct Stat {
     pub allocated_bytes: u64,
     /// Its times.
     pub times: Times,
-    /// Its DOS attributes (MS-FSCC 2.6).
+    /// What it is.
+    pub kind: FileKind,
+    /// Its permission bits, where the server has any.
+    pub mode: Option<u32>,
+    /// The numbers of its owner and group, where the server has any.
+    pub owner: Option<(u32, u32)>,
+    /// How many names it has, where that is known.
+    pub links: Option<u32>,
+    /// Its number on the volume, where that is known.
+    pub file_id: Option<u64>,
+    /// Its DOS attributes (MS-FSCC 2.6); of an NFS server what follows from the kind.
     pub attributes: FileAttributes,
 }
 
+/// What something with a name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, or another reparse point of an SMB server.
+    Link,
+    /// A device, a socket, a pipe.
+    Other,
+}
+
+impl FileKind {
+    fn of(attributes: FileAttributes) -> Self {
+        if attributes.contains(FileAttributes::REPARSE_POINT) {
+            Self::Link
+        } else if attributes.contains(FileAttributes::DIRECTORY) {
+            Self::Directory
+        } else {
+            Self::File
+        }
+    }
+}
+
 impl Stat {
+    /// What an SMB server tells of a file.
+    fn of_smb(len_bytes: u64, allocated_bytes: u64, times: Times, attributes: FileAttributes) -> Self {
+        let kind = FileKind::of(attributes);
+        let (mode, owner, links, file_id) = (None, None, None, None);
+        Self { len_bytes, allocated_bytes, times, kind, mode, owner, links, file_id, attributes }
+    }
+
     /// Whether it is a directory.
     pub fn is_dir(&self) -> bool {
-        self.attributes.contains(FileAttributes::DIRECTORY)
+        self.kind == FileKind::Directory
     }
 
     /// Whether it is a symbolic link or another reparse point.
     pub fn is_link(&self) -> bool {
-        self.attributes.contains(FileAttributes::REPARSE_POINT)
+        self.kind == FileKind::Link
     }
 }
 
@@ -53,35 +95,25 @@ impl Times {
 
 impl From<&CreateResponse<'_>> for Stat {
     fn from(created: &CreateResponse<'_>) -> Self {
-        Self {
-            len_bytes: created.end_of_file,
-            allocated_bytes: created.allocation_bytes,
-            times: Times::of(created.times.map(FileTime)),
-            attributes: FileAttributes::from_bits_retain(created.file_attributes),
-        }
+        let times = Times::of(created.times.map(FileTime));
+        let attributes = FileAttributes::from_bits_retain(created.file_attributes);
+        Self::of_smb(created.end_of_file, created.allocation_bytes, times, attributes)
     }
 }
 
 impl From<&NetworkOpenInfo> for Stat {
     fn from(info: &NetworkOpenInfo) -> Self {
-        Self {
-            len_bytes: info.end_of_file,
-            allocated_bytes: info.allocation_bytes,
-            times: Times::of([info.created, info.accessed, info.written, info.changed]),
-            attributes: info.attributes,
-        }
+        let times = Times::of([info.created, info.accessed, info.written, info.changed]);
+        Self::of_smb(info.end_of_file, info.allocation_bytes, times, info.attributes)
     }
 }
 
 impl From<&DirEntryInfo<'_>> for Stat {
     fn from(entry: &DirEntryInfo<'_>) -> Self {
         let times = &entry.times;
-        Self {
-            len_bytes: entry.end_of_file,
-            allocated_bytes: entry.allocation,
-            times: Times::of([times.created, times.accessed, times.written, times.changed]),
-            attributes: entry.attributes,
-        }
+        let times = Times::of([times.created, times.accessed, times.written, times.changed]);
+        let file_id = u64::try_from(entry.file_id).ok().filter(|id| *id != 0);
+        Self { file_id, ..Self::of_smb(entry.end_of_file, entry.allocation, times, entry.attributes) }
     }
 }
 

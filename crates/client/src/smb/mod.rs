@@ -1,20 +1,28 @@
-//! SMB 2 and 3 from the client's side: [`Connection`] is the protocol as a machine, `driver` moves its bytes. Above are
-//! operations on files; nothing here knows one.
+//! SMB 2 and 3 from the client's side: [`Connection`] is the protocol as a machine, `driver` moves its bytes, `share` and
+//! `open` turn operations on files into requests. The facade calls those two.
 
 mod config;
 mod connection;
 mod credits;
-pub(crate) mod driver;
+mod driver;
 mod failure;
 mod handshake;
+mod listing;
 mod offer;
+mod open;
+mod path;
 mod protect;
 mod request;
+mod share;
 
 pub use config::{Config, Seed};
 pub use connection::{Connection, Limits, Token};
+pub(crate) use driver::Pending;
 pub use failure::Failure;
 pub use handshake::Credentials;
+pub(crate) use listing::Listing;
 pub use offer::Negotiated;
+pub(crate) use open::{Open, was_read, was_written};
 pub use protect::Protection;
 pub use request::{Outgoing, Request, Response};
+pub(crate) use share::Share;

@@ -33,7 +33,7 @@ fn what_goes_in_comes_out_in_every_way() {
         story(async {
             let world = World::new();
             let client = join(&world, &options).await;
-            assert!((options.min_dialect..=options.max_dialect).contains(&client.negotiated().dialect));
+            assert!((options.min_dialect..=options.max_dialect).contains(&client.negotiated().unwrap().dialect));
             let data = pattern(3 * 1024 * 1024 + 17);
             put(&client, "in.bin", &data).await;
             assert!(world.content("in.bin").unwrap() == data, "{options:?}");

@@ -45,7 +45,7 @@ fn the_best_dialect_in_common_is_spoken() {
         story(async {
             let world = World::with(|config, _| config.max_dialect = newest);
             let client = join(&world, &Options::default()).await;
-            assert_eq!(client.negotiated().dialect, newest);
+            assert_eq!(client.negotiated().unwrap().dialect, newest);
         });
     }
 }
@@ -71,11 +71,11 @@ fn what_the_server_insists_on_is_done() {
     story(async {
         let world = World::with(|config, _| config.signing_required = true);
         let client = join(&world, &Options::default()).await;
-        assert!(client.negotiated().signing_required);
+        assert!(client.negotiated().unwrap().signing_required);
         client.mkdir("signed").await.unwrap();
         let world = World::with(|config, _| config.encryption = Encryption::Required);
         let client = join(&world, &Options { ciphers: vec![Cipher::Aes256Gcm], ..Options::default() }).await;
-        assert_eq!(client.negotiated().cipher, Some(Cipher::Aes256Gcm));
+        assert_eq!(client.negotiated().unwrap().cipher, Some(Cipher::Aes256Gcm));
         client.mkdir("sealed").await.unwrap();
     });
 }
