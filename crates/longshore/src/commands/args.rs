@@ -7,7 +7,8 @@ use clap::{Args, Subcommand, ValueHint};
 
 /// Said below the help of every command of this module.
 const AFTER: &str = "\
-URLs: smb://[DOMAIN;][USER@]HOST[:PORT]/SHARE[/PATH]. A character that means something in a URL or to the shell is \
+URLs: smb://[DOMAIN;][USER@]HOST[:PORT]/SHARE[/PATH] or nfs://HOST[:PORT]/EXPORT[/PATH][?version=3|4.0|4.1|4.2]. A \
+character that means something in a URL or to the shell is \
 written %XX: a space %20, `?` %3F, `#` %23, `%` %25. Nothing is a pattern: `*` is a character like any other. Quote a \
 URL that has a `;`, `&` or `?` in it. No URL holds a password.
 
@@ -83,6 +84,14 @@ pub struct LoginArgs {
     #[arg(long)]
     pub sign: bool,
 
+    /// Be the user of this number to an NFS server [default: the process's]
+    #[arg(long, value_name = "UID")]
+    pub uid: Option<u32>,
+
+    /// Be in the group of this number to an NFS server [default: the process's]
+    #[arg(long, value_name = "GID")]
+    pub gid: Option<u32>,
+
     /// Give up on a server that is silent for so long, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     pub timeout: u16,
@@ -156,7 +165,7 @@ pub struct CatArgs {
 }
 
 /// What `get` and `put` have in common.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct TransferArgs {
     /// Copy directories with what is in them
     #[arg(short, long)]
@@ -177,10 +186,6 @@ pub struct TransferArgs {
     /// Do not keep the times
     #[arg(long, conflicts_with = "preserve")]
     pub no_times: bool,
-
-    /// Make links of symbolic links; without this they are left out, with a warning
-    #[arg(long)]
-    pub links: bool,
 
     /// Read each copy back and compare its SHA-256 with the source's
     #[arg(long)]

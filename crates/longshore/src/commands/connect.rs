@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Client, Credentials, Options, Protection, Url};
+use client::{Client, Credentials, Options, Protection, Protocol, Url};
 
 use super::args::LoginArgs;
 use super::secrets::Secrets;
-use super::words;
 use crate::failure::Failure;
 
 /// A share that somebody is logged in to.
@@ -28,13 +27,9 @@ impl Remote {
         if path.is_empty() { base } else { format!("{base}/{path}") }
     }
 
-    /// A path below the share as a URL, without the user.
+    /// A path below the share as a URL.
     pub fn url(&self, path: &Path) -> String {
-        let (host, port) = (self.root.host(), self.root.port());
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        let share = words::escaped(Path::new(self.root.share()));
-        let base = format!("smb://{host}:{port}/{share}");
-        if path.as_os_str().is_empty() { base } else { format!("{base}/{}", words::escaped(path)) }
+        self.root.clone().with_path(path).to_string()
     }
 
     /// The share's name.
@@ -86,11 +81,11 @@ impl Plan {
     pub fn new(urls: &[String], login: &LoginArgs) -> Result<Self, Failure> {
         let mut secrets = Secrets::default();
         let target = |text: &String| {
-            let url: Url = text.parse().map_err(|error: client::Error| {
-                // What is no URL may hold a password; only the beginning is harmless.
-                Failure::usage(error)
-            })?;
-            let credentials = secrets.credentials(&url, login)?;
+            let url: Url = text.parse().map_err(|error: client::Error| Failure::usage(error))?;
+            let credentials = match url.protocol() {
+                Protocol::Smb => secrets.credentials(&url, login)?,
+                Protocol::Nfs(_) => Credentials::anonymous(),
+            };
             Ok((url, credentials))
         };
         Ok(Self { targets: urls.iter().map(target).collect::<Result<_, Failure>>()?, options: options(login) })
@@ -124,7 +119,9 @@ async fn reach(url: &Url, credentials: Credentials, options: &Options) -> Result
 }
 
 fn is_same_share(one: &Url, other: &Url) -> bool {
-    let key = |url: &Url| (url.host().to_lowercase(), url.port(), url.share().to_lowercase(), url.domain().to_owned());
+    let key = |url: &Url| {
+        (url.protocol(), url.host().to_lowercase(), url.port(), url.share().to_owned(), url.domain().to_owned())
+    };
     key(one) == key(other)
 }
 
@@ -134,5 +131,12 @@ fn options(login: &LoginArgs) -> Options {
         (false, true) => Protection::Signed,
         (false, false) => Protection::AsServer,
     };
-    Options { protection, timeout: Duration::from_secs(login.timeout.into()), ..Options::default() }
+    let mut options = Options { protection, timeout: Duration::from_secs(login.timeout.into()), ..Options::default() };
+    if login.uid.is_some() {
+        // The groups are the process's own: somebody else has others.
+        options.nfs.groups.clear();
+    }
+    options.nfs.uid = login.uid.unwrap_or(options.nfs.uid);
+    options.nfs.gid = login.gid.unwrap_or(options.nfs.gid);
+    options
 }

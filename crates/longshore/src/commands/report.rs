@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use client::{Chunk, ErrorKind};
+use client::Chunk;
 use indicatif::ProgressBar;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -27,12 +27,7 @@ pub struct Report {
 impl Report {
     /// Of the command of that name.
     pub fn new(command: &'static str) -> Self {
-        Self {
-            command,
-            failures: AtomicU64::new(0),
-            is_lost: AtomicBool::new(false),
-            bar: ProgressBar::hidden(),
-        }
+        Self { command, failures: AtomicU64::new(0), is_lost: AtomicBool::new(false), bar: ProgressBar::hidden() }
     }
 
     /// One that keeps out of a progress bar's way.
@@ -59,7 +54,7 @@ impl Report {
 
     /// Takes note of it when the connection is over: nothing more needs to be tried.
     pub fn note_loss(&self, error: &client::Error) {
-        if matches!(error.kind(), ErrorKind::Connection(_)) {
+        if error.is_of_the_connection() {
             self.is_lost.store(true, Relaxed);
         }
     }

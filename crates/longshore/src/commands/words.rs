@@ -76,20 +76,6 @@ pub fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy())
 }
 
-/// A path as it stands in a URL (RFC 3986 2.1).
-pub fn escaped(path: &Path) -> String {
-    let mut out = String::new();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(*byte)),
-            _ => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-    out
-}
-
 /// A time by RFC 3339, in UTC, to the second or with what there is of it.
 pub fn rfc3339(time: SystemTime, exact: bool) -> String {
     let (secs, nanos) = match time.duration_since(UNIX_EPOCH) {
@@ -177,11 +163,6 @@ mod tests {
     #[test]
     fn a_terminal_is_given_nothing_to_obey() {
         assert_eq!(printable("a\u{1b}[31m\nb\u{202e}c ü"), "a\\u{1b}[31m\\u{a}b\\u{202e}c ü");
-    }
-
-    #[test]
-    fn paths_are_written_so_that_a_url_holds_them() {
-        assert_eq!(escaped(Path::new("a b/ü?#%.txt")), "a%20b/%C3%BC%3F%23%25.txt");
     }
 
     #[test]
