@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use smb_wire::fscc::FileAttributes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::error::{At, Error, ErrorKind};
@@ -12,8 +13,9 @@ use crate::file::{File, Open, OpenHow};
 use crate::list::{self, Entry, Listing};
 use crate::options::Options;
 use crate::smb::{self, Credentials, Negotiated, Share};
-use crate::stat::Stat;
+use crate::stat::{SetAttributes, Space, Stat, Times};
 use crate::url::{Protocol, Url};
+use crate::watch::{self, Watch};
 
 /// A user on one share. Cheap to clone; clones use the same connection.
 #[derive(Debug, Clone)]
@@ -134,6 +136,106 @@ impl Client {
             Way::Smb(share) => share.stat(path).await,
         };
         stat.at("stat", path)
+    }
+
+    /// The contents of a file, if they are `most_bytes` at most (and no more than the server sends at once), and what it
+    /// is like: small files in one round trip each.
+    pub async fn read_whole(&self, path: impl AsRef<Path>, most_bytes: u32) -> Result<(Stat, Option<Vec<u8>>), Error> {
+        let path = path.as_ref();
+        let read = match &self.way {
+            Way::Smb(share) => share.read_whole(path, most_bytes).await,
+        };
+        read.at("read", path)
+    }
+
+    /// Makes a file of `data` as `how` says, and sets those times that are given: small files in one round trip each.
+    pub async fn write_whole(
+        &self,
+        path: impl AsRef<Path>,
+        data: &[u8],
+        how: OpenHow,
+        times: &Times,
+    ) -> Result<(), Error> {
+        let path = path.as_ref();
+        let written = match &self.way {
+            Way::Smb(share) if data.len() <= share.handle.limits().write_bytes as usize => {
+                share.write_whole(path, data, how, times).await
+            }
+            Way::Smb(_) => {
+                let file = self.open_with(path, how).await?;
+                file.write_at(0, data).await?;
+                file.set_times(times).await?;
+                return file.close().await;
+            }
+        };
+        written.at("write", path)
+    }
+
+    /// Sets what is given. A link is not followed. What the protocol has no place for is an error, and then nothing is
+    /// set.
+    pub async fn set_attributes(&self, path: impl AsRef<Path>, set: &SetAttributes) -> Result<(), Error> {
+        const NO_MODE: ErrorKind = ErrorKind::Input("an SMB share has no permission bits and owner's numbers to set");
+        let path = path.as_ref();
+        match &self.way {
+            Way::Smb(_) if set.mode.is_some() || set.owner.is_some() => Err(NO_MODE).at("set", path),
+            Way::Smb(share) => {
+                if let Some(len_bytes) = set.len_bytes {
+                    let file = self.open_with(path, OpenHow::change()).await?;
+                    file.set_len(len_bytes).await?;
+                    file.close().await?;
+                }
+                let dos = set.dos.unwrap_or(FileAttributes::empty());
+                if set.times == Times::default() && dos.is_empty() {
+                    return Ok(());
+                }
+                share.set_basic(path, &set.times, dos).await.at("set", path)
+            }
+        }
+    }
+
+    /// Where a symbolic link leads, as it says. It may say anything: nothing is to be opened by it unseen.
+    pub async fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf, Error> {
+        let path = path.as_ref();
+        let target = match &self.way {
+            Way::Smb(share) => share.read_link(path).await,
+        };
+        target.at("read link", path)
+    }
+
+    /// Makes a symbolic link at `path` that leads to `target`.
+    pub async fn symlink(&self, target: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<(), Error> {
+        let path = path.as_ref();
+        let made = match &self.way {
+            Way::Smb(share) => share.symlink(target.as_ref(), path).await,
+        };
+        made.at("make link", path)
+    }
+
+    /// Has the server copy a file, over the one that may be at `to`; answers how long it is. Where the server cannot
+    /// ([`Error::is_unsupported`]) the bytes are the caller's to carry.
+    pub async fn copy(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<u64, Error> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        let copied = match &self.way {
+            Way::Smb(share) => share.copy(from, to).await,
+        };
+        copied.at("copy", from)
+    }
+
+    /// Watches a directory, and with `recursive` all below it.
+    pub async fn watch(&self, path: impl AsRef<Path>, recursive: bool) -> Result<Watch, Error> {
+        let path = path.as_ref();
+        let watch = match &self.way {
+            Way::Smb(share) => smb::Watch::new(share, path, recursive).await.map(watch::Way::Smb),
+        };
+        watch.map(|way| Watch::new(path.into(), way)).at("watch", path)
+    }
+
+    /// How much room the share has.
+    pub async fn space(&self) -> Result<Space, Error> {
+        let space = match &self.way {
+            Way::Smb(share) => share.space().await,
+        };
+        space.at("ask for the room of", Path::new("/"))
     }
 
     /// Makes a directory, which must not be there.

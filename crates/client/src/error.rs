@@ -74,6 +74,11 @@ impl Error {
         self.status() == Some(NtStatus::OBJECT_NAME_COLLISION)
     }
 
+    /// Whether the server does not know how.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self.status(), Some(NtStatus::NOT_SUPPORTED | NtStatus::INVALID_DEVICE_REQUEST))
+    }
+
     /// Whether the connection, or the login, is what failed: nothing else will work either.
     pub fn is_of_the_connection(&self) -> bool {
         matches!(self.kind, ErrorKind::Connection(_))

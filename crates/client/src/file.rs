@@ -148,6 +148,31 @@ impl File {
         set.at("set the times of", self.path())
     }
 
+    /// Locks a range of bytes for this file alone, or, not `exclusive`, for all who lock it so too. With `wait` for as
+    /// long as it takes; without, what others hold is an error at once. Locks end with the file.
+    pub async fn lock(&self, range: Range<u64>, exclusive: bool, wait: bool) -> Result<(), Error> {
+        let locked = match &self.open {
+            Open::Smb(open) => open.lock(range, exclusive, wait).await,
+        };
+        locked.at("lock", self.path())
+    }
+
+    /// Gives back a range that was locked as it is given here.
+    pub async fn unlock(&self, range: Range<u64>) -> Result<(), Error> {
+        let unlocked = match &self.open {
+            Open::Smb(open) => open.unlock(range).await,
+        };
+        unlocked.at("unlock", self.path())
+    }
+
+    /// Has the server copy a range into another file of the same client, open for reading and writing.
+    pub async fn copy_range(&self, from: u64, target: &Self, to: u64, len_bytes: u64) -> Result<(), Error> {
+        let copied = match (&self.open, &target.open) {
+            (Open::Smb(open), Open::Smb(target)) => open.copy_range(from, target, to, len_bytes).await,
+        };
+        copied.at("copy", self.path())
+    }
+
     /// Closes it and says whether that went well. With a stream still running the handle goes when that is dropped.
     pub async fn close(self) -> Result<(), Error> {
         let closed = match &self.open {

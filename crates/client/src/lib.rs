@@ -32,6 +32,7 @@ pub mod smb;
 mod stat;
 mod stream;
 mod url;
+mod watch;
 
 pub use client::Client;
 pub use error::{Error, ErrorKind};
@@ -41,7 +42,9 @@ pub use options::{NfsOptions, Options};
 pub use smb::{Credentials, Failure, Protection};
 pub use smb_wire::NtStatus;
 pub use smb_wire::crypto::{Cipher, SigningAlgorithm};
+pub use smb_wire::fscc::FileAttributes;
 pub use smb_wire::smb2::Dialect;
-pub use stat::{FileKind, Stat, Times};
+pub use stat::{FileKind, SetAttributes, Space, Stat, Times};
 pub use stream::{Chunk, ReadStream, WriteStream};
 pub use url::{NfsVersion, Protocol, Url};
+pub use watch::{Change, ChangeKind, Watch};

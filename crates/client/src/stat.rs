@@ -73,6 +73,32 @@ impl Stat {
     }
 }
 
+/// How much room a share has, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// In all.
+    pub total_bytes: u64,
+    /// Free.
+    pub free_bytes: u64,
+    /// Free to this user.
+    pub available_bytes: u64,
+}
+
+/// What is to be set of a file; `None` leaves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SetAttributes {
+    /// Permission bits. An SMB share has none to set.
+    pub mode: Option<u32>,
+    /// Numbers of the owner and group. An SMB share has none to set.
+    pub owner: Option<(u32, u32)>,
+    /// The length, in bytes.
+    pub len_bytes: Option<u64>,
+    /// Those times that are given.
+    pub times: Times,
+    /// DOS attributes (MS-FSCC 2.6). An NFS export has none.
+    pub dos: Option<FileAttributes>,
+}
+
 /// The four times of a file. `None`: the server has none, or, where they are set, leave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Times {

@@ -31,6 +31,7 @@ async fn a_foreign_server_does_what_is_asked() {
                 println!("{dialect} {protection:?}: {:?}", client.negotiated().unwrap());
                 files(&client).await;
                 names(&client).await;
+                operations(&client).await;
                 client.disconnect().await.unwrap();
             }
         }
@@ -83,6 +84,43 @@ async fn names(client: &Client) {
     client.remove("a").await.unwrap();
     assert_eq!(client.stat("a").await.unwrap_err().status(), Some(NtStatus::OBJECT_NAME_NOT_FOUND));
     assert_eq!(client.open("no/a").await.unwrap_err().status(), Some(NtStatus::OBJECT_PATH_NOT_FOUND));
+}
+
+/// Compounds, copies by the server, locks, changes.
+async fn operations(client: &Client) {
+    let data = pattern(60_000);
+    let times =
+        Times { written: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)), ..Times::default() };
+    client.write_whole("whole", &data, OpenHow::new_file(), &times).await.unwrap();
+    let (stat, read) = client.read_whole("whole", 60_000).await.unwrap();
+    assert!(read.as_deref() == Some(&data), "what went in");
+    assert_eq!((stat.len_bytes, stat.times.written), (60_000, times.written));
+    assert_eq!(client.copy("whole", "copy").await.unwrap(), 60_000);
+    assert!(client.read_whole("copy", 60_000).await.unwrap().1.as_deref() == Some(&data));
+    assert!(client.space().await.unwrap().total_bytes > 0);
+    let file = client.open_with("copy", OpenHow::change()).await.unwrap();
+    let other = client.open_with("copy", OpenHow::change()).await.unwrap();
+    file.lock(0..10, true, false).await.unwrap();
+    assert_eq!(other.lock(5..6, true, false).await.unwrap_err().status(), Some(NtStatus::LOCK_NOT_GRANTED));
+    let waiting = tokio::time::timeout(Duration::from_millis(300), other.lock(5..6, true, true)).await;
+    assert!(waiting.is_err(), "it waits");
+    file.unlock(0..10).await.unwrap();
+    file.lock(5..6, true, false).await.expect("who gave up waiting holds nothing");
+    file.close().await.unwrap();
+    other.close().await.unwrap();
+    let mut watch = client.watch("", true).await.unwrap();
+    // Samba's watch begins a little after it says so.
+    let mut names = ["copy", "renamed"];
+    loop {
+        client.rename(names[0], names[1], false).await.unwrap();
+        let changes = tokio::time::timeout(Duration::from_millis(500), watch.next()).await;
+        if changes.is_ok_and(|changes| changes.unwrap().iter().any(|c| c.path.as_os_str() == names[0])) {
+            break;
+        }
+        names.reverse();
+    }
+    client.remove(names[1]).await.unwrap();
+    client.remove("whole").await.unwrap();
 }
 
 #[tokio::test]

@@ -18,7 +18,9 @@ use super::credits::Credits;
 use super::handshake::Login;
 use super::offer::{self, CREDIT_BYTES, Negotiated, malformed};
 use super::protect::{Protection, Shield};
-use super::request::{MESSAGE_AT, Outgoing, PREFIX_BYTES, Request, Response};
+use super::request::{Outgoing, PREFIX_BYTES, Request, Response};
+
+mod sending;
 
 /// The largest frame from a server before a session is set up: an answer with a large token.
 const MAX_GREETING_BYTES: usize = 64 << 10;
@@ -56,7 +58,7 @@ pub struct Connection {
     session_id: u64,
     shield: Option<Shield>,
     credits: Credits,
-    queue: VecDeque<(Purpose, Request)>,
+    queue: VecDeque<Queued>,
     in_flight: BTreeMap<u64, InFlight>,
     out: VecDeque<Outgoing>,
     done: VecDeque<(Token, Result<Response, Failure>)>,
@@ -79,6 +81,14 @@ enum Purpose {
     Caller(Token),
 }
 
+/// What is to leave in one frame: a request, and those of its compound.
+#[derive(Debug)]
+struct Queued {
+    purpose: Purpose,
+    request: Request,
+    related: Vec<(Purpose, Request)>,
+}
+
 /// A request that was sent and not answered.
 #[derive(Debug)]
 struct InFlight {
@@ -89,6 +99,16 @@ struct InFlight {
     signed: bool,
     sealed: bool,
     has_interim: bool,
+    /// It may wait for ever once the server has said that it does.
+    patient: bool,
+    /// What the server calls it since then, or 0.
+    async_id: u64,
+}
+
+impl InFlight {
+    fn may_wait(&self) -> bool {
+        self.patient && self.has_interim
+    }
 }
 
 impl Connection {
@@ -168,15 +188,35 @@ impl Connection {
 
     /// Takes a request of the caller. It is sent when credits allow and answered by [`next_done`](Self::next_done).
     pub fn submit(&mut self, request: Request, now: Duration) -> Token {
-        let token = Token(self.next_token);
-        self.next_token += 1;
-        if let Phase::Over(failure) = &self.phase {
-            self.done.push_back((token, Err(failure.clone())));
-            return token;
-        }
-        self.queue.push_back((Purpose::Caller(token), request));
-        self.pump(now);
+        let token = self.token();
+        self.enqueue(Queued { purpose: Purpose::Caller(token), request, related: Vec::new() }, now);
         token
+    }
+
+    /// Takes a compound of related requests (MS-SMB2 3.2.4.1.4): `first`, which opens a file, and those that go on with
+    /// that open, with all ones for a handle. Each is answered by itself.
+    pub fn submit_compound(&mut self, first: Request, related: Vec<Request>, now: Duration) -> Vec<Token> {
+        let tokens: Vec<_> = (0..=related.len()).map(|_| self.token()).collect();
+        let purposes: Vec<_> = tokens.iter().copied().map(Purpose::Caller).collect();
+        let Some((purpose, rest)) = purposes.split_first() else { return tokens };
+        let related = rest.iter().copied().zip(related).collect();
+        self.enqueue(Queued { purpose: *purpose, request: first, related }, now);
+        tokens
+    }
+
+    fn token(&mut self) -> Token {
+        self.next_token += 1;
+        Token(self.next_token - 1)
+    }
+
+    fn enqueue(&mut self, queued: Queued, now: Duration) {
+        self.queue.push_back(queued);
+        if let Phase::Over(failure) = &self.phase {
+            let failure = failure.clone();
+            self.give_up_all(&failure);
+            return;
+        }
+        self.pump(now);
     }
 
     /// The next frame for the server.
@@ -232,12 +272,29 @@ impl Connection {
 
     /// When [`tick`](Self::tick) has something to do, if nothing comes before.
     pub fn deadline(&self) -> Option<Duration> {
-        if !self.is_busy() || self.failure().is_some() {
+        if !self.expects_answers() || self.failure().is_some() {
             return None;
         }
         let silent = self.last_progress + self.config.timeout;
-        let oldest = self.in_flight.values().next().map(|r| r.since + self.config.timeout * MOST_TIMEOUTS);
+        let oldest = self.in_flight.values().find(|r| !r.may_wait());
+        let oldest = oldest.map(|r| r.since + self.config.timeout * MOST_TIMEOUTS);
         Some(oldest.map_or(silent, |oldest| oldest.min(silent)))
+    }
+
+    /// Whether the server owes an answer that may not take for ever.
+    fn expects_answers(&self) -> bool {
+        !self.queue.is_empty() || self.in_flight.values().any(|r| !r.may_wait())
+    }
+
+    /// Nobody wants the answer any more: the server is told to stop waiting (MS-SMB2 3.2.4.24).
+    pub fn cancel(&mut self, token: Token) {
+        let purpose = Purpose::Caller(token);
+        self.queue.retain(|queued| queued.purpose != purpose);
+        let found =
+            self.in_flight.iter().find(|(_, r)| r.purpose == purpose).map(|(id, r)| (*id, r.async_id, r.sealed));
+        if let Some((id, async_id, sealed)) = found {
+            self.send_cancel(id, async_id, sealed);
+        }
     }
 
     /// Time has gone by.
@@ -252,98 +309,20 @@ impl Connection {
         if self.failure().is_some() {
             return;
         }
+        self.give_up_all(&failure);
+        self.out.clear();
+        self.phase = Phase::Over(failure);
+    }
+
+    fn give_up_all(&mut self, failure: &Failure) {
         let under_way = std::mem::take(&mut self.in_flight).into_values().map(|r| r.purpose);
-        let queued = std::mem::take(&mut self.queue).into_iter().map(|(purpose, _)| purpose);
+        let queued = std::mem::take(&mut self.queue).into_iter();
+        let queued = queued.flat_map(|q| std::iter::once(q.purpose).chain(q.related.into_iter().map(|(p, _)| p)));
         for purpose in under_way.chain(queued) {
             if let Purpose::Caller(token) = purpose {
                 self.done.push_back((token, Err(failure.clone())));
             }
         }
-        self.out.clear();
-        self.phase = Phase::Over(failure);
-    }
-
-    /// Sends what credits allow, in order.
-    fn pump(&mut self, now: Duration) {
-        while matches!(self.phase, Phase::Ready)
-            && let Some((_, request)) = self.queue.front()
-        {
-            let charge = self.charge_of(request);
-            if self.credits.is_too_large(charge) {
-                self.fail(Failure::Protocol("it grants fewer credits than one request needs"));
-                return;
-            }
-            let Some(id) = self.credits.take(charge) else { return };
-            if let Some((purpose, request)) = self.queue.pop_front() {
-                self.emit(purpose, request, id, charge, now);
-            }
-        }
-    }
-
-    /// Sends a request of the handshake, of which there is one at a time.
-    fn send_now(&mut self, purpose: Purpose, request: Request, now: Duration) {
-        match self.credits.take(1) {
-            Some(id) => self.emit(purpose, request, id, 1, now),
-            None => self.fail(Failure::Protocol("it grants no credits")),
-        }
-    }
-
-    /// The credits a request costs (MS-SMB2 3.2.4.1.5).
-    fn charge_of(&self, request: &Request) -> u16 {
-        if !self.negotiated.as_ref().is_some_and(|n| n.multi_credit) {
-            return 1;
-        }
-        u16::try_from(request.payload_bytes.div_ceil(CREDIT_BYTES).max(1)).unwrap_or(u16::MAX)
-    }
-
-    fn emit(&mut self, purpose: Purpose, mut request: Request, id: u64, charge: u16, now: Duration) {
-        let mut header = Header::request(request.command, id);
-        header.credit_charge = self.charge_field(charge);
-        header.credits = self.credits.to_request(charge);
-        header.tree_id = request.tree_id;
-        header.session_id = self.session_id;
-        let sealed = self.shield.as_ref().is_some_and(|shield| shield.seal_all || request.seal);
-        let signed = !sealed && self.is_signed(request.command);
-        header.flags.set(Flags::SIGNED, signed);
-        let mut head = Vec::with_capacity(HEADER_BYTES);
-        header.put(&mut head);
-        if let Some(room) = request.buf.get_mut(MESSAGE_AT..MESSAGE_AT + HEADER_BYTES) {
-            room.copy_from_slice(&head);
-        }
-        let message = request.buf.get_mut(MESSAGE_AT..).unwrap_or_default();
-        if let (true, Some(shield)) = (signed, &self.shield) {
-            shield.sign(message);
-        }
-        self.hash(purpose, MESSAGE_AT, &request.buf);
-        let start = if sealed { 0 } else { MESSAGE_AT - PREFIX_BYTES };
-        if let (true, Some(shield)) = (sealed, &mut self.shield)
-            && let Err(failure) = shield.seal(request.buf.get_mut(PREFIX_BYTES..).unwrap_or_default())
-        {
-            return self.fail(failure);
-        }
-        put_prefix(&mut request.buf, start);
-        if self.in_flight.is_empty() {
-            self.last_progress = now;
-        }
-        let command = request.command;
-        self.in_flight
-            .insert(id, InFlight { purpose, command, charge, since: now, signed, sealed, has_interim: false });
-        self.out.push_back(Outgoing { buf: request.buf, start });
-    }
-
-    /// CreditCharge is 0 where there are no multi-credit requests (MS-SMB2 3.2.4.1.5).
-    fn charge_field(&self, charge: u16) -> u16 {
-        if self.negotiated.as_ref().is_some_and(|n| n.multi_credit) { charge } else { 0 }
-    }
-
-    /// MS-SMB2 3.2.4.1.1: 3.1.1 wants TREE_CONNECT signed always; VALIDATE_NEGOTIATE_INFO proves nothing unsigned.
-    fn is_signed(&self, command: Command) -> bool {
-        let always = match command {
-            Command::TreeConnect => self.negotiated.as_ref().is_some_and(|n| n.dialect == Dialect::V3_1_1),
-            Command::Ioctl => true,
-            _ => false,
-        };
-        self.shield.as_ref().is_some_and(|shield| shield.sign_all || always)
     }
 
     /// What NEGOTIATE and SESSION_SETUP say goes into the hash (MS-SMB2 3.2.5.2, 3.2.5.3).
@@ -451,6 +430,7 @@ impl Connection {
         let waiting = self.in_flight.get_mut(&header.message_id);
         let first = waiting.is_some_and(|waiting| {
             waiting.since = now;
+            waiting.async_id = header.async_id;
             !std::mem::replace(&mut waiting.has_interim, true)
         });
         if !first || !header.flags.contains(Flags::ASYNC) {
@@ -572,13 +552,4 @@ fn unasked(header: &Header) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Protocol("it sends what nobody asked for"))
-}
-
-/// Writes the direct-TCP prefix of what follows `start`.
-fn put_prefix(buf: &mut [u8], start: usize) {
-    let len = buf.len().saturating_sub(start + PREFIX_BYTES);
-    let len = u32::try_from(len).unwrap_or(u32::MAX);
-    if let Some(prefix) = buf.get_mut(start..start + PREFIX_BYTES) {
-        prefix.copy_from_slice(&len.to_be_bytes());
-    }
 }

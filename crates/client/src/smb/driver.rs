@@ -31,6 +31,20 @@ type Answer = Result<Response, Failure>;
 struct Call {
     request: Request,
     reply: oneshot::Sender<Answer>,
+    /// The rest of a compound.
+    related: Vec<(Request, oneshot::Sender<Answer>)>,
+    /// What a patient request is called, to be given up.
+    serial: Option<u64>,
+}
+
+/// What handles tell the driver.
+enum Message {
+    Call(Call),
+    /// Nobody waits for the patient request of that number any more; should it have succeeded meanwhile, this undoes it.
+    GiveUp {
+        serial: u64,
+        undo: Option<Request>,
+    },
 }
 
 /// What all handles of a connection know.
@@ -48,6 +62,7 @@ struct Common {
     write: AtomicU32,
     transact: AtomicU32,
     window: AtomicU64,
+    next_serial: AtomicU64,
     /// Why the connection is over, once it is.
     over: OnceLock<Failure>,
 }
@@ -64,7 +79,7 @@ impl Common {
 /// Gives a connection requests. The connection ends when the last handle is gone.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
-    calls: mpsc::UnboundedSender<Call>,
+    calls: mpsc::UnboundedSender<Message>,
     shared: Arc<Shared>,
 }
 
@@ -92,10 +107,34 @@ impl Handle {
 
     /// Sends a request at once; the answer comes by the receiver. Dropping that gives the answer up, not the request.
     pub fn send(&self, request: Request) -> Pending {
-        let (reply, pending) = oneshot::channel();
+        let (reply, pending) = self.pending();
         // A connection that is over answers by dropping the sender.
-        let _ = self.calls.send(Call { request, reply });
-        Pending { answer: pending, common: Arc::clone(&self.shared.common) }
+        let _ = self.calls.send(Message::Call(Call { request, reply, related: Vec::new(), serial: None }));
+        pending
+    }
+
+    /// Sends a compound: a request that opens a file, and those that go on with that open. Each is answered by itself.
+    pub fn send_compound(&self, first: Request, related: Vec<Request>) -> (Pending, Vec<Pending>) {
+        let (reply, pending) = self.pending();
+        let (replies, answers): (Vec<_>, Vec<_>) = related.iter().map(|_| self.pending()).unzip();
+        let related = related.into_iter().zip(replies).collect();
+        let _ = self.calls.send(Message::Call(Call { request: first, reply, related, serial: None }));
+        (pending, answers)
+    }
+
+    /// Sends a request that may wait for ever. When its answer is given up the server is told to stop waiting, and
+    /// `undo` is sent behind, for the answer may be on its way.
+    pub fn send_patient(&self, request: Request, undo: Option<Request>) -> Patient {
+        let (reply, pending) = self.pending();
+        let serial = self.shared.common.next_serial.fetch_add(1, Relaxed);
+        let call = Call { request: request.patient(), reply, related: Vec::new(), serial: Some(serial) };
+        let _ = self.calls.send(Message::Call(call));
+        Patient { pending, give_up: Some((self.calls.downgrade(), serial, undo)) }
+    }
+
+    fn pending(&self) -> (oneshot::Sender<Answer>, Pending) {
+        let (reply, answer) = oneshot::channel();
+        (reply, Pending { answer, common: Arc::clone(&self.shared.common) })
     }
 
     /// Sends a request and waits for the answer, whatever its status.
@@ -119,6 +158,32 @@ impl Pending {
     }
 }
 
+/// An answer that may come in an hour. Dropping it gives the request up.
+#[derive(Debug)]
+pub(crate) struct Patient {
+    pending: Pending,
+    give_up: Option<(mpsc::WeakUnboundedSender<Message>, u64, Option<Request>)>,
+}
+
+impl Patient {
+    /// Waits for it, as [`Pending::answer`] does.
+    pub async fn answer(&mut self) -> Answer {
+        let answer = self.pending.answer().await;
+        self.give_up = None;
+        answer
+    }
+}
+
+impl Drop for Patient {
+    fn drop(&mut self) {
+        if let Some((calls, serial, undo)) = self.give_up.take()
+            && let Some(calls) = calls.upgrade()
+        {
+            let _ = calls.send(Message::GiveUp { serial, undo });
+        }
+    }
+}
+
 /// Logs in over the two halves of a stream, and drives them from a task from then on.
 pub(crate) async fn start<R, W>(reader: R, writer: W, config: Config) -> Result<Handle, Failure>
 where
@@ -136,6 +201,7 @@ where
         outlet: Outlet { writer, frames: VecDeque::new(), sent: 0 },
         calls: inbox,
         waiting: HashMap::new(),
+        patient: HashMap::new(),
         ready: Some(ready),
         common: Arc::clone(&common),
         started,
@@ -153,8 +219,10 @@ struct Driver<R, W> {
     reader: R,
     intake: Intake,
     outlet: Outlet<W>,
-    calls: mpsc::UnboundedReceiver<Call>,
+    calls: mpsc::UnboundedReceiver<Message>,
     waiting: HashMap<Token, Waiting>,
+    /// What patient requests that are under way are called.
+    patient: HashMap<u64, Token>,
     /// Told once, when somebody is logged in or will never be.
     ready: Option<oneshot::Sender<Ready>>,
     common: Arc<Common>,
@@ -166,10 +234,11 @@ struct Waiting {
     reply: oneshot::Sender<Answer>,
     /// What an open was asked for with: command, tree connect, whether sealed.
     open: Option<(u32, bool)>,
+    serial: Option<u64>,
 }
 
 enum Happened {
-    Called(Option<Call>),
+    Called(Option<Message>),
     Received(std::io::Result<usize>),
     Sent(std::io::Result<usize>),
     TimePassed,
@@ -224,21 +293,49 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         self.machine.failure().is_some() || (self.handles_gone && self.machine.ready().is_some() && idle)
     }
 
-    fn take_calls(&mut self, call: Option<Call>) {
-        let Some(call) = call else {
+    fn take_calls(&mut self, message: Option<Message>) {
+        let Some(message) = message else {
             self.handles_gone = true;
             return;
         };
-        self.submit(call);
-        while let Ok(call) = self.calls.try_recv() {
-            self.submit(call);
+        self.take(message);
+        while let Ok(message) = self.calls.try_recv() {
+            self.take(message);
         }
     }
 
-    fn submit(&mut self, Call { request, reply }: Call) {
-        let open = (request.command == Command::Create).then_some((request.tree_id, request.seal));
-        let token = self.machine.submit(request, self.now());
-        self.waiting.insert(token, Waiting { reply, open });
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Call(call) => self.submit(call),
+            Message::GiveUp { serial, undo } => self.give_up(serial, undo),
+        }
+    }
+
+    fn give_up(&mut self, serial: u64, undo: Option<Request>) {
+        let Some(token) = self.patient.remove(&serial) else { return };
+        self.waiting.remove(&token);
+        self.machine.cancel(token);
+        if let Some(undo) = undo {
+            // Whether there was anything to undo does not matter to anybody.
+            self.machine.submit(undo, self.now());
+        }
+    }
+
+    fn submit(&mut self, Call { request, reply, related, serial }: Call) {
+        let now = self.now();
+        if related.is_empty() {
+            let open = (request.command == Command::Create).then_some((request.tree_id, request.seal));
+            let token = self.machine.submit(request, now);
+            self.waiting.insert(token, Waiting { reply, open, serial });
+            self.patient.extend(serial.map(|serial| (serial, token)));
+            return;
+        }
+        // A compound closes what it opens.
+        let (requests, replies): (Vec<_>, Vec<_>) = related.into_iter().unzip();
+        let tokens = self.machine.submit_compound(request, requests, now);
+        for (token, reply) in tokens.into_iter().zip(std::iter::once(reply).chain(replies)) {
+            self.waiting.insert(token, Waiting { reply, open: None, serial: None });
+        }
     }
 
     fn received(&mut self, result: std::io::Result<usize>) {
@@ -271,6 +368,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         self.tell_ready();
         while let Some((token, answer)) = self.machine.next_done() {
             let Some(waiting) = self.waiting.remove(&token) else { continue };
+            if let Some(serial) = waiting.serial {
+                self.patient.remove(&serial);
+            }
             if let Err(Ok(response)) = waiting.reply.send(answer)
                 && let Some((tree_id, seal)) = waiting.open
             {
@@ -311,8 +411,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         let why = self.machine.failure().cloned().unwrap_or(Failure::Ended);
         let _ = self.common.over.set(why.clone());
         self.calls.close();
-        while let Ok(Call { reply, .. }) = self.calls.try_recv() {
-            let _ = reply.send(Err(why.clone()));
+        while let Ok(message) = self.calls.try_recv() {
+            let Message::Call(Call { reply, related, .. }) = message else { continue };
+            for reply in std::iter::once(reply).chain(related.into_iter().map(|(_, reply)| reply)) {
+                let _ = reply.send(Err(why.clone()));
+            }
         }
         // Nobody is left who would want to know that this did not work.
         let _ = self.outlet.writer.shutdown().await;

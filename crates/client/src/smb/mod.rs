@@ -3,10 +3,12 @@
 
 mod config;
 mod connection;
+mod copy;
 mod credits;
 mod driver;
 mod failure;
 mod handshake;
+mod links;
 mod listing;
 mod offer;
 mod open;
@@ -14,6 +16,7 @@ mod path;
 mod protect;
 mod request;
 mod share;
+mod watch;
 
 pub use config::{Config, Seed};
 pub use connection::{Connection, Limits, Token};
@@ -26,3 +29,4 @@ pub(crate) use open::{Open, was_read, was_written};
 pub use protect::Protection;
 pub use request::{Outgoing, Request, Response};
 pub(crate) use share::Share;
+pub(crate) use watch::Watch;

@@ -1,6 +1,7 @@
 //! An open of an SMB server. Files, listings and streams use it; it is given back exactly once, by [`Open::close`] or
 //! when the last user is dropped.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,13 +10,13 @@ use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, BasicInfo, EndOfFileInfo, FileAttributes, FileInfoClass, NetworkOpenInfo};
 use smb_wire::smb2::{
     CloseRequest, Command, CreateContexts, CreateOptions, CreateRequest, CreateResponse, Disposition, FileHandle,
-    FlushRequest, InfoType, QueryInfoRequest, ReadRequest, ReadResponse, SetInfoRequest, ShareAccess, WriteRequest,
-    WriteResponse, read_output_buffer,
+    FlushRequest, InfoType, LockElement, LockFlags, LockRequest, QueryInfoRequest, ReadRequest, ReadResponse,
+    SetInfoRequest, ShareAccess, WriteRequest, WriteResponse, read_output_buffer,
 };
 
 use super::driver::Pending;
 use super::share::{Share, good};
-use super::{Response, path};
+use super::{Request, Response, path};
 use crate::error::ErrorKind;
 use crate::file::{Disposition as Existing, OpenHow};
 use crate::stat::{self, Stat, Times};
@@ -36,6 +37,23 @@ const WRITES: AccessMask = AccessMask::FILE_WRITE_DATA
 const READS: AccessMask = AccessMask::FILE_READ_DATA.union(AccessMask::FILE_READ_ATTRIBUTES);
 
 impl How {
+    pub fn changing_attributes() -> Self {
+        Self::of_the_link_itself(AccessMask::FILE_WRITE_ATTRIBUTES | AccessMask::FILE_READ_ATTRIBUTES)
+    }
+
+    /// A new symbolic link, made a reparse point before it is closed.
+    pub fn new_link() -> Self {
+        let access = AccessMask::FILE_WRITE_ATTRIBUTES | AccessMask::DELETE;
+        let options = CreateOptions::OPEN_REPARSE_POINT | CreateOptions::NON_DIRECTORY_FILE;
+        Self { access, disposition: Disposition::Create, options }
+    }
+
+    /// The target of a copy by the server, which may ask for reading it too (MS-SMB2 3.3.5.15.6).
+    pub fn copy_target() -> Self {
+        let (access, options) = (READS | WRITES, CreateOptions::NON_DIRECTORY_FILE);
+        Self { access, disposition: Disposition::OverwriteIf, options }
+    }
+
     pub fn listing() -> Self {
         let access = AccessMask::FILE_LIST_DIRECTORY | AccessMask::FILE_READ_ATTRIBUTES;
         Self { access, disposition: Disposition::Open, options: CreateOptions::DIRECTORY_FILE }
@@ -56,6 +74,25 @@ impl How {
 
     pub fn of_the_link_itself(access: AccessMask) -> Self {
         Self { access, disposition: Disposition::Open, options: CreateOptions::OPEN_REPARSE_POINT }
+    }
+}
+
+impl How {
+    /// The CREATE that opens `path` so.
+    pub fn request(self, share: &Share, path: &Path) -> Result<Request, ErrorKind> {
+        let name = path::to_wire(path)?;
+        let body = CreateRequest {
+            oplock_level: 0,
+            impersonation: 2,
+            desired_access: self.access.bits(),
+            file_attributes: 0,
+            share_access: ShareAccess::all().bits(),
+            disposition: self.disposition as u32,
+            options: self.options,
+            name: &name,
+            contexts: CreateContexts::default(),
+        };
+        Ok(share.request(Command::Create, 0, |out| body.put(&[], out)))
     }
 }
 
@@ -89,19 +126,7 @@ pub(crate) struct Open {
 
 impl Open {
     pub(super) async fn new(share: &Arc<Share>, path: &Path, how: How) -> Result<Self, ErrorKind> {
-        let name = path::to_wire(path)?;
-        let body = CreateRequest {
-            oplock_level: 0,
-            impersonation: 2,
-            desired_access: how.access.bits(),
-            file_attributes: 0,
-            share_access: ShareAccess::all().bits(),
-            disposition: how.disposition as u32,
-            options: how.options,
-            name: &name,
-            contexts: CreateContexts::default(),
-        };
-        let response = share.call(share.request(Command::Create, 0, |out| body.put(&[], out))).await?;
+        let response = share.call(how.request(share, path)?).await?;
         let created = CreateResponse::decode(response.message())?;
         Ok(Self {
             share: Arc::clone(share),
@@ -140,27 +165,33 @@ impl Open {
 
     /// Sets those times that are given, and the attributes where there are any.
     pub async fn set_basic(&self, times: &Times, attributes: FileAttributes) -> Result<(), ErrorKind> {
-        let info = BasicInfo {
-            created: stat::to_wire(times.created),
-            accessed: stat::to_wire(times.accessed),
-            written: stat::to_wire(times.written),
-            changed: stat::to_wire(times.changed),
-            attributes,
-        };
-        let mut input = Vec::new();
-        info.encode(&mut input);
-        self.set_info(FileInfoClass::BASIC, &input).await
+        self.set_info(FileInfoClass::BASIC, &basic_info(times, attributes)).await
     }
 
     pub(super) async fn set_info(&self, class: FileInfoClass, input: &[u8]) -> Result<(), ErrorKind> {
-        let body = SetInfoRequest {
-            info_type: InfoType::File as u8,
-            class: class.0,
-            input,
-            additional: 0,
-            handle: self.handle,
-        };
-        self.call(Command::SetInfo, |out| body.put(out)).await.map(drop)
+        self.share.call(set_info(&self.share, self.handle, class, input)).await.map(drop)
+    }
+
+    /// Locks a range, or waits until that can be done. Given up while it waits, nothing is locked.
+    pub async fn lock(&self, range: Range<u64>, exclusive: bool, wait: bool) -> Result<(), ErrorKind> {
+        let kind = if exclusive { LockFlags::EXCLUSIVE } else { LockFlags::SHARED };
+        if !wait {
+            return self.share.call(self.lock_request(&range, kind | LockFlags::FAIL_IMMEDIATELY)).await.map(drop);
+        }
+        let undo = self.lock_request(&range, LockFlags::UNLOCK);
+        let mut asked = self.share.handle.send_patient(self.lock_request(&range, kind), Some(undo));
+        good(asked.answer().await?).map(drop)
+    }
+
+    pub async fn unlock(&self, range: Range<u64>) -> Result<(), ErrorKind> {
+        self.share.call(self.lock_request(&range, LockFlags::UNLOCK)).await.map(drop)
+    }
+
+    fn lock_request(&self, range: &Range<u64>, flags: LockFlags) -> Request {
+        let len_bytes = range.end.saturating_sub(range.start);
+        let lock = LockElement { offset_bytes: range.start, len_bytes, flags };
+        let body = LockRequest { sequence: 0, handle: self.handle, locks: vec![lock] };
+        self.share.request(Command::Lock, 0, |out| body.put(out))
     }
 
     pub async fn close(&self) -> Result<(), ErrorKind> {
@@ -176,28 +207,16 @@ impl Open {
 
     /// Asks for `len_bytes` at `offset`.
     pub fn send_read(&self, offset: u64, len_bytes: u32) -> Pending {
-        let body = ReadRequest {
-            flags: 0,
-            len_bytes,
-            offset_bytes: offset,
-            handle: self.handle,
-            minimum_bytes: 0,
-            channel: 0,
-        };
-        self.share.handle.send(self.share.request(Command::Read, len_bytes, |out| body.put(out)))
+        self.share.handle.send(read(&self.share, self.handle, offset, len_bytes))
     }
 
     /// Sends `data` to be written at `offset`.
     pub fn send_write(&self, offset: u64, data: &[u8]) -> Pending {
-        let body =
-            WriteRequest { flags: 0, offset_bytes: offset, handle: self.handle, channel: 0, data_offset: 0, data };
-        let len_bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        self.share.handle.send(self.share.request(Command::Write, len_bytes, |out| body.put(out)))
+        self.share.handle.send(write(&self.share, self.handle, offset, data))
     }
 
     fn send_close(&self) -> Pending {
-        let body = CloseRequest { post_query: false, handle: self.handle };
-        self.share.handle.send(self.share.request(Command::Close, 0, |out| body.put(out)))
+        self.share.handle.send(close(&self.share, self.handle))
     }
 }
 
@@ -208,6 +227,41 @@ impl Drop for Open {
             drop(self.send_close());
         }
     }
+}
+
+pub(super) fn read(share: &Share, handle: FileHandle, offset_bytes: u64, len_bytes: u32) -> Request {
+    let body = ReadRequest { flags: 0, len_bytes, offset_bytes, handle, minimum_bytes: 0, channel: 0 };
+    share.request(Command::Read, len_bytes, |out| body.put(out))
+}
+
+pub(super) fn write(share: &Share, handle: FileHandle, offset_bytes: u64, data: &[u8]) -> Request {
+    let body = WriteRequest { flags: 0, offset_bytes, handle, channel: 0, data_offset: 0, data };
+    share.request(Command::Write, u32::try_from(data.len()).unwrap_or(u32::MAX), |out| body.put(out))
+}
+
+pub(super) fn set_info(share: &Share, handle: FileHandle, class: FileInfoClass, input: &[u8]) -> Request {
+    let info_type = InfoType::File as u8;
+    let body = SetInfoRequest { info_type, class: class.0, input, additional: 0, handle };
+    share.request(Command::SetInfo, 0, |out| body.put(out))
+}
+
+pub(super) fn close(share: &Share, handle: FileHandle) -> Request {
+    let body = CloseRequest { post_query: false, handle };
+    share.request(Command::Close, 0, |out| body.put(out))
+}
+
+/// FileBasicInformation that sets those times that are given, and the attributes where there are any.
+pub(super) fn basic_info(times: &Times, attributes: FileAttributes) -> Vec<u8> {
+    let info = BasicInfo {
+        created: stat::to_wire(times.created),
+        accessed: stat::to_wire(times.accessed),
+        written: stat::to_wire(times.written),
+        changed: stat::to_wire(times.changed),
+        attributes,
+    };
+    let mut input = Vec::new();
+    info.encode(&mut input);
+    input
 }
 
 /// What a READ of `len_bytes` brought, where it lies; `None` at the end of the file.

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use smb_wire::name;
 
@@ -44,6 +44,16 @@ pub(crate) fn entry_name(wire: &[u8]) -> Result<Option<OsString>, ErrorKind> {
     Ok(Some(OsString::from_vec(local)))
 }
 
+/// A path below a directory, as a change of it is told; `None` for what is no such path.
+pub(crate) fn below(wire: &[u8]) -> Option<PathBuf> {
+    let (units, rest) = wire.as_chunks::<2>();
+    if units.is_empty() || !rest.is_empty() {
+        return None;
+    }
+    let parts = units.split(|unit| *unit == *b"\\\0").map(|part| entry_name(part.as_flattened()).ok().flatten());
+    parts.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +65,14 @@ mod tests {
         assert!(to_wire(Path::new("a/../../b")).is_err());
         assert!(to_wire(Path::new("a\0b")).is_err());
         assert!(to_wire(Path::new(&"x".repeat(40_000))).is_err());
+    }
+
+    #[test]
+    fn changes_are_below_what_is_watched() {
+        assert_eq!(below(&name::utf16le("a\\b c")), Some("a/b c".into()));
+        for bad in ["", "..\\a", "a\\\\b", "\\a", "a/b"] {
+            assert_eq!(below(&name::utf16le(bad)), None, "{bad:?}");
+        }
     }
 
     #[test]

@@ -6,12 +6,15 @@ use std::ops::Range;
 use smb_wire::NtStatus;
 use smb_wire::codec::Put;
 use smb_wire::crypto::TRANSFORM_HEADER_LEN;
-use smb_wire::smb2::{Command, HEADER_BYTES, Header};
+use smb_wire::smb2::{Command, FileHandle, HEADER_BYTES, Header};
 
 /// The direct-TCP prefix.
 pub(crate) const PREFIX_BYTES: usize = 4;
 /// Where the SMB2 header begins in a request's buffer: behind the prefix and a transform header, used or not.
 pub(crate) const MESSAGE_AT: usize = PREFIX_BYTES + TRANSFORM_HEADER_LEN;
+
+/// The handle of a request of a compound that goes on with what the one before opened (MS-SMB2 3.2.4.1.4).
+pub(crate) const RELATED: FileHandle = FileHandle { persistent: u64::MAX, volatile: u64::MAX };
 
 /// A request that has no number yet.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub struct Request {
     pub(crate) command: Command,
     pub(crate) tree_id: u32,
     pub(crate) seal: bool,
+    /// It may be answered in an hour: a lock that is held, a change that has not come.
+    pub(crate) patient: bool,
     /// The larger of what it carries and what it asks for, for the credit charge (MS-SMB2 3.2.4.1.5).
     pub(crate) payload_bytes: u32,
     /// Room up to the body, then the body.
@@ -34,13 +39,21 @@ impl Request {
         let mut buf = Vec::with_capacity(MESSAGE_AT + HEADER_BYTES + USUAL_BODY_BYTES + carried);
         buf.put_zeros(MESSAGE_AT + HEADER_BYTES);
         put(&mut buf);
-        Self { command, tree_id, seal: false, payload_bytes, buf }
+        Self { command, tree_id, seal: false, patient: false, payload_bytes, buf }
     }
 
     /// The same, sealed even where the session does not ask for it: its share does.
     #[must_use]
     pub fn sealed(self, seal: bool) -> Self {
         Self { seal, ..self }
+    }
+}
+
+impl Request {
+    /// The same, allowed to wait for as long as the server says that it is waiting.
+    #[must_use]
+    pub fn patient(self) -> Self {
+        Self { patient: true, ..self }
     }
 }
 

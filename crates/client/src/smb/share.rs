@@ -1,27 +1,32 @@
 //! A share of an SMB server: what a [`Client`](crate::Client) asks of paths, as requests. The facade calls it and adds
 //! to an error what was being done; what has an open is in `open`.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use smb_wire::NtStatus;
-use smb_wire::fscc::{DispositionInfo, FileInfoClass, RenameFlags, RenameInfo};
+use smb_wire::fscc::{
+    DispositionInfo, FileAttributes, FileInfoClass, FsInfoClass, FullSizeFsInfo, RenameFlags, RenameInfo,
+};
 use smb_wire::name::utf16le;
 use smb_wire::smb2::{
-    Command, FileHandle, Flags, IoctlRequest, IoctlResponse, ShareFlags, ShareType, TreeConnectRequest,
-    TreeConnectResponse, ValidateNegotiate, fsctl, put_four,
+    Command, CreateResponse, FileHandle, Flags, InfoType, IoctlRequest, IoctlResponse, QueryInfoRequest, ShareFlags,
+    ShareType, TreeConnectRequest, TreeConnectResponse, ValidateNegotiate, fsctl, put_four, read_output_buffer,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::driver::{self, Handle};
-use super::open::{How, Open};
+use super::driver::{self, Handle, Pending};
+use super::open::{self, How, Open, was_read, was_written};
+use super::request::RELATED;
 use super::{Config, Credentials, Failure, Request, Response, Seed, path};
 use crate::error::ErrorKind;
 use crate::file::OpenHow;
 use crate::options::Options;
-use crate::stat::{self, Stat};
+use crate::stat::{self, Space, Stat, Times};
+use crate::stream::Part;
 use crate::url::Url;
 
 /// The most one request moves with any server.
@@ -82,42 +87,160 @@ impl Share {
         Open::new(self, path, How::from(how)).await
     }
 
-    pub async fn stat(self: &Arc<Self>, path: &Path) -> Result<Stat, ErrorKind> {
-        let open = Open::new(self, path, How::attributes()).await?;
-        let stat = open.stat_at_open;
-        open.close().await?;
+    /// The file's contents, if they are `most_bytes` at most, and what it is like: one round trip.
+    pub async fn read_whole(
+        self: &Arc<Self>,
+        path: &Path,
+        most_bytes: u32,
+    ) -> Result<(Stat, Option<Vec<u8>>), ErrorKind> {
+        let most_bytes = most_bytes.min(self.handle.limits().read_bytes);
+        let read = open::read(self, RELATED, 0, most_bytes);
+        let mut compound = self.compound(path, How::from(OpenHow::read()), vec![read])?;
+        let stat = compound.opened().await?;
+        let part = was_read(compound.next().await?, most_bytes)?;
+        compound.closed().await?;
+        let data = part.map_or(Vec::new(), |Part { mut buf, range }| {
+            buf.truncate(range.end);
+            buf.drain(..range.start);
+            buf
+        });
+        let is_whole = data.len() as u64 == stat.len_bytes;
+        Ok((stat, is_whole.then_some(data)))
+    }
+
+    /// Makes the file, or replaces its contents, and sets those times that are given: one round trip, for as much as one
+    /// WRITE carries.
+    pub async fn write_whole(&self, path: &Path, data: &[u8], how: OpenHow, times: &Times) -> Result<(), ErrorKind> {
+        let mut between = Vec::new();
+        if !data.is_empty() {
+            between.push(open::write(self, RELATED, 0, data));
+        }
+        let sets_times = *times != Times::default();
+        if sets_times {
+            let input = open::basic_info(times, FileAttributes::empty());
+            between.push(open::set_info(self, RELATED, FileInfoClass::BASIC, &input));
+        }
+        let mut compound = self.compound(path, How::from(how), between)?;
+        compound.opened().await?;
+        if !data.is_empty() {
+            was_written(compound.next().await?, u32::try_from(data.len()).unwrap_or(u32::MAX))?;
+        }
+        if sets_times {
+            good(compound.next().await?)?;
+        }
+        compound.closed().await
+    }
+
+    pub async fn stat(&self, path: &Path) -> Result<Stat, ErrorKind> {
+        let mut compound = self.compound(path, How::attributes(), Vec::new())?;
+        let stat = compound.opened().await?;
+        compound.closed().await?;
         Ok(stat)
     }
 
-    pub async fn mkdir(self: &Arc<Self>, path: &Path) -> Result<(), ErrorKind> {
-        Open::new(self, path, How::new_directory()).await?.close().await
+    pub async fn mkdir(&self, path: &Path) -> Result<(), ErrorKind> {
+        let mut compound = self.compound(path, How::new_directory(), Vec::new())?;
+        compound.opened().await?;
+        compound.closed().await
     }
 
-    pub async fn remove(self: &Arc<Self>, path: &Path) -> Result<(), ErrorKind> {
-        let open = Open::new(self, path, How::deleting()).await?;
+    pub async fn remove(&self, path: &Path) -> Result<(), ErrorKind> {
         let mut input = Vec::new();
         DispositionInfo { delete: true }.encode(&mut input);
-        open.set_info(FileInfoClass::DISPOSITION, &input).await?;
-        open.close().await
+        self.set(path, How::deleting(), FileInfoClass::DISPOSITION, &input).await
     }
 
-    pub async fn rename(self: &Arc<Self>, from: &Path, to: &Path, replace: bool) -> Result<(), ErrorKind> {
+    pub async fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<(), ErrorKind> {
         /// Windows takes no structure shorter than this, however short the name.
         const LEAST_BYTES: usize = 24;
         let name = path::to_wire(to)?;
-        let open = Open::new(self, from, How::deleting()).await?;
         let flags = if replace { RenameFlags::REPLACE_IF_EXISTS } else { RenameFlags::empty() };
         let mut input = Vec::new();
         RenameInfo { flags, root_directory: 0, name: &name }.encode(&mut input);
         input.resize(input.len().max(LEAST_BYTES), 0);
-        open.set_info(FileInfoClass::RENAME, &input).await?;
-        open.close().await
+        self.set(from, How::deleting(), FileInfoClass::RENAME, &input).await
+    }
+
+    /// Sets times and DOS attributes.
+    pub async fn set_basic(&self, path: &Path, times: &Times, attributes: FileAttributes) -> Result<(), ErrorKind> {
+        let input = open::basic_info(times, attributes);
+        self.set(path, How::changing_attributes(), FileInfoClass::BASIC, &input).await
+    }
+
+    /// How much room there is.
+    pub async fn space(&self) -> Result<Space, ErrorKind> {
+        let body = QueryInfoRequest {
+            info_type: InfoType::FileSystem as u8,
+            class: FsInfoClass::FULL_SIZE.0,
+            output_bytes: FullSizeFsInfo::LEN as u32,
+            input: &[],
+            additional: 0,
+            flags: 0,
+            handle: RELATED,
+        };
+        let ask = self.request(Command::QueryInfo, 0, |out| body.put(out));
+        let mut compound = self.compound(Path::new(""), How::attributes(), vec![ask])?;
+        compound.opened().await?;
+        let answer = good(compound.next().await?)?;
+        compound.closed().await?;
+        let output = read_output_buffer(answer.message())?;
+        let info = FullSizeFsInfo::decode(output).map_err(|_| ErrorKind::Nonsense("the room there is, cut short"))?;
+        let unit_bytes = u64::from(info.sectors_per_unit).saturating_mul(info.bytes_per_sector.into());
+        let bytes = |units: u64| units.saturating_mul(unit_bytes);
+        Ok(Space {
+            total_bytes: bytes(info.total_units),
+            free_bytes: bytes(info.available_units),
+            available_bytes: bytes(info.caller_available_units),
+        })
+    }
+
+    /// One SET_INFO of what `path` names, in one round trip.
+    async fn set(&self, path: &Path, how: How, class: FileInfoClass, input: &[u8]) -> Result<(), ErrorKind> {
+        let mut compound = self.compound(path, how, vec![open::set_info(self, RELATED, class, input)])?;
+        compound.opened().await?;
+        good(compound.next().await?)?;
+        compound.closed().await
+    }
+
+    /// Opens `path`, does `between` with what was opened, and closes it, in one message.
+    pub(super) fn compound(&self, path: &Path, how: How, between: Vec<Request>) -> Result<Compound, ErrorKind> {
+        let mut related = between;
+        related.push(open::close(self, RELATED));
+        let (opening, answers) = self.handle.send_compound(how.request(self, path)?, related);
+        Ok(Compound { opening, answers: answers.into() })
     }
 
     /// Logs off.
     pub async fn disconnect(&self) -> Result<(), ErrorKind> {
         let request = Request::new(Command::Logoff, 0, 0, put_four).sealed(self.seal);
         self.call(request).await.map(drop)
+    }
+}
+
+/// A compound under way: what it opens is closed whatever becomes of the caller.
+#[derive(Debug)]
+pub(super) struct Compound {
+    opening: Pending,
+    answers: VecDeque<Pending>,
+}
+
+impl Compound {
+    /// Waits for the open. Its failure is that of all that was to follow.
+    pub async fn opened(&mut self) -> Result<Stat, ErrorKind> {
+        let response = good(self.opening.answer().await?)?;
+        Ok(Stat::from(&CreateResponse::decode(response.message())?))
+    }
+
+    /// The next answer in between.
+    pub async fn next(&mut self) -> Result<Response, ErrorKind> {
+        let mut pending = self.answers.pop_front().ok_or(ErrorKind::Input("a compound has no more answers"))?;
+        Ok(pending.answer().await?)
+    }
+
+    /// Waits for the close.
+    pub async fn closed(&mut self) -> Result<(), ErrorKind> {
+        let response = self.next().await?;
+        good(response).map(drop)
     }
 }
 

@@ -8,6 +8,7 @@ mod files;
 mod hostile;
 mod logins;
 mod machine;
+mod operations;
 mod pipes;
 mod wire;
 

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::task::{Context, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use client::{Client, Credentials, Error, Options, Url};
@@ -116,27 +116,46 @@ async fn serve(mut server: Connection, pool: BufPool, line: DuplexStream, mut me
     let (mut requests, replies) = tokio::io::split(line);
     let (late, due) = mpsc::unbounded_channel();
     tokio::task::spawn_local(deliver(due, replies, kind.clone()));
-    while let Some(frame) = next_frame(&mut requests).await {
-        kind.sees(&frame);
-        let at = Instant::now() + kind.round_trip;
-        let mut buf = pool.get(frame.len());
-        buf.push(&frame);
-        server.receive(Frame::from(buf), false);
-        loop {
-            server.poll(&mut Context::from_waker(Waker::noop()));
-            let Some(reply) = server.next_reply() else { break };
-            let Some(bytes) = meddle(reply.head.to_vec()) else { return server.closed("the line is cut") };
-            kind.sees(&bytes);
-            kind.begins();
-            if late.send((at, bytes)).is_err() {
-                return server.closed("the client is gone");
-            }
+    let (arrived, mut frames) = mpsc::unbounded_channel();
+    tokio::task::spawn_local(async move {
+        while let Some(frame) = next_frame(&mut requests).await {
+            let _ = arrived.send(frame);
         }
-        if let Some(why) = server.finished() {
-            return server.closed(why);
+    });
+    loop {
+        let reply = tokio::select! {
+            biased;
+            reply = next_reply(&mut server) => reply,
+            frame = frames.recv() => {
+                let Some(frame) = frame else { return server.closed("the client is gone") };
+                kind.sees(&frame);
+                let mut buf = pool.get(frame.len());
+                buf.push(&frame);
+                server.receive(Frame::from(buf), false);
+                continue;
+            }
+        };
+        let Ok(reply) = reply else { return server.closed("it is over") };
+        let Some(bytes) = meddle(reply) else { return server.closed("the line is cut") };
+        kind.sees(&bytes);
+        kind.begins();
+        if late.send((Instant::now() + kind.round_trip, bytes)).is_err() {
+            return server.closed("the client is gone");
         }
     }
-    server.closed("the client is gone");
+}
+
+/// The next reply, whenever there is one: what waits for others is woken by them.
+async fn next_reply(server: &mut Connection) -> Result<Vec<u8>, &'static str> {
+    std::future::poll_fn(|cx| {
+        server.poll(cx);
+        match (server.next_reply(), server.finished()) {
+            (Some(reply), _) => Poll::Ready(Ok(reply.head.to_vec())),
+            (None, Some(why)) => Poll::Ready(Err(why)),
+            (None, None) => Poll::Pending,
+        }
+    })
+    .await
 }
 
 async fn deliver(mut due: mpsc::UnboundedReceiver<(Instant, Vec<u8>)>, mut line: WriteHalf<DuplexStream>, kind: Line) {
