@@ -9,7 +9,7 @@ fn directories_are_made() {
     let scene = Scene::new();
     scene.well(&["mkdir", "@a"]);
     assert!(scene.docs.join("a").is_dir());
-    assert!(scene.ill(1, &["mkdir", "@a"]).contains("mkdir //127.0.0.1/docs/a: OBJECT_NAME_COLLISION"));
+    assert!(scene.ill(1, &["mkdir", "@a"]).contains("mkdir //127.0.0.1/docs/a: STATUS_OBJECT_NAME_COLLISION"));
     assert!(scene.ill(1, &["mkdir", "@b/c/d"]).contains("OBJECT_PATH_NOT_FOUND"));
     scene.well(&["mkdir", "-p", "@b/c/d", "@a", "@b/c/d"]);
     assert!(scene.docs.join("b/c/d").is_dir());
@@ -30,7 +30,9 @@ fn what_is_removed_is_gone_and_nothing_else() {
     assert!(scene.ill(1, &["rm", "@d"]).contains("it is a directory; -r removes"));
     assert!(scene.ill(1, &["rm", "@"]).contains("the share itself"));
     assert!(scene.ill(1, &["rm", "-r", "@"]).contains("the share itself"));
-    assert!(scene.ill(1, &["rm", "@nothing", "@f"]).contains("rm //127.0.0.1/docs/nothing: OBJECT_NAME_NOT_FOUND"));
+    assert!(
+        scene.ill(1, &["rm", "@nothing", "@f"]).contains("rm //127.0.0.1/docs/nothing: STATUS_OBJECT_NAME_NOT_FOUND")
+    );
     assert_eq!(names(&scene.docs), ["d", "kept"], "the rest is done");
     scene.well(&["rm", "-f", "@nothing", "@no/thing"]);
     scene.well(&["rm", "-r", "@d"]);
@@ -51,7 +53,9 @@ fn files_are_renamed_and_moved_into_directories() {
     assert_eq!(names(&scene.docs.join("d")), ["b"]);
     scene.well(&["mv", "@d", "@e"]);
     assert_eq!(names(&scene.docs), ["e"]);
-    assert!(scene.ill(1, &["mv", "@nothing", "@x"]).contains("mv //127.0.0.1/docs/nothing: OBJECT_NAME_NOT_FOUND"));
+    assert!(
+        scene.ill(1, &["mv", "@nothing", "@x"]).contains("mv //127.0.0.1/docs/nothing: STATUS_OBJECT_NAME_NOT_FOUND")
+    );
 }
 
 #[test]

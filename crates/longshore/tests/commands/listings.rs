@@ -50,7 +50,7 @@ fn what_is_not_there_is_said_and_the_rest_is_done() {
         let output = scene.run(&[command, "@nothing", "@b"]);
         assert_eq!(output.status.code(), Some(1));
         let said = format!(
-            "longshore: {command} //127.0.0.1/docs/nothing: OBJECT_NAME_NOT_FOUND (there is nothing of that name)\n"
+            "longshore: {command} //127.0.0.1/docs/nothing: STATUS_OBJECT_NAME_NOT_FOUND (there is nothing of that name)\n"
         );
         assert_eq!(text(&output.stderr), said);
         assert!(text(&output.stdout).contains('b'));

@@ -83,7 +83,11 @@ fn files_go_where_cp_would_put_them() {
     assert_eq!(std::fs::read(scene.docs.join("c")).unwrap(), b"b", "a file that is there is replaced");
     assert!(scene.ill(1, &["put", "a", "b", "@c"]).contains("only one thing can go there"));
     assert!(scene.ill(1, &["put", "nothing", "a", "@dir"]).contains("nothing: No such file"));
-    assert!(scene.ill(1, &["put", "a", "@no/where"]).contains("put //127.0.0.1/docs/no/where: OBJECT_PATH_NOT_FOUND"));
+    assert!(
+        scene
+            .ill(1, &["put", "a", "@no/where"])
+            .contains("put //127.0.0.1/docs/no/where: STATUS_OBJECT_PATH_NOT_FOUND")
+    );
     assert!(scene.ill(1, &["put", ".", "@"]).contains("-r copies directories"));
     scene.ill(1, &["put", "-T", "a", "@dir"]);
     assert_eq!(names(&scene.docs), ["a", "c", "dir", "new"], "nothing temporary is left");
