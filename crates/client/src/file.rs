@@ -11,7 +11,7 @@ use crate::error::{At, Error, ErrorKind};
 use crate::nfs;
 use crate::smb;
 use crate::stat::{Stat, Times};
-use crate::stream::{self, Part, ReadStream, WriteStream};
+use crate::stream::{self, Chunk, Part, ReadStream, WriteStream};
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +115,22 @@ impl File {
         let mut stream = self.write_stream(offset);
         stream.write(data).await?;
         stream.finish().await.map(drop)
+    }
+
+    /// Sends one READ: brings as much of `len_bytes` at `offset` as one request may and the server gives, without a copy;
+    /// `None` at the end of the file. For callers who keep requests under way themselves.
+    pub async fn read_once(&self, offset: u64, len_bytes: u32) -> Result<Option<Chunk>, Error> {
+        let len_bytes = len_bytes.min(self.open.read_bytes());
+        let part = self.open.send_read(offset, len_bytes).answer(len_bytes).await.at("read", self.path())?;
+        Ok(part.map(|part| Chunk::new(part, offset)))
+    }
+
+    /// Sends one WRITE, of as much of `data` as one request may carry; answers how many bytes those were.
+    pub async fn write_once(&self, offset: u64, data: &[u8]) -> Result<usize, Error> {
+        let now = data.get(..self.open.write_bytes() as usize).unwrap_or(data);
+        let len_bytes = u32::try_from(now.len()).unwrap_or(u32::MAX);
+        self.open.send_write(offset, now).answer(len_bytes).await.at("write", self.path())?;
+        Ok(now.len())
     }
 
     /// Reads a range, or what there is of it, with as many requests under way as memory and the server allow.

@@ -23,6 +23,7 @@
 //! [`File`] are the same whatever is spoken.
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod client;
 mod error;
 mod file;
@@ -35,6 +36,7 @@ mod stream;
 mod url;
 mod watch;
 
+pub use buffer::Buffer;
 pub use client::Client;
 pub use error::{Error, ErrorKind};
 pub use file::{File, OpenHow};
