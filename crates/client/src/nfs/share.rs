@@ -14,7 +14,7 @@ use super::open::Open;
 use super::rpc::driver::{self, Handle};
 use super::rpc::{Caller, Denied, Dial, Limits, TcpDial};
 use super::v3::Three;
-use super::v4::Four;
+use super::v4::{Four, Whole};
 use super::{Fh, Lines, NfsStatus, name};
 use crate::error::ErrorKind;
 use crate::file::{Disposition, OpenHow};
@@ -257,8 +257,18 @@ impl Share {
         how: OpenHow,
         times: &Times,
     ) -> Result<(), ErrorKind> {
-        let open = Arc::new(self.open(path, how).await?);
         let wanted = Wanted::times(times);
+        let how = match &self.way {
+            Way::Three(..) => how,
+            Way::Four(four, root) => {
+                let names = name::components(path)?;
+                match four.write_whole(root, &names, data, how, &wanted).await? {
+                    Whole::Done => return Ok(()),
+                    Whole::Otherwise(how) => how,
+                }
+            }
+        };
+        let open = Arc::new(self.open(path, how).await?);
         let filled = async {
             let request_bytes = open.write_bytes() as usize;
             for (piece, offset) in data.chunks(request_bytes).zip((0u64..).step_by(request_bytes)) {

@@ -11,6 +11,7 @@ use nfs_wire::xdr::{Put, Reader};
 use super::denied::Denied;
 use super::request::{Outgoing, Request, Response};
 use super::slots::{Slot, Slots};
+use crate::buffer::Buffer;
 use crate::smb::Failure;
 
 /// How many times the time without any answer one call may take, while others are answered.
@@ -135,6 +136,11 @@ impl Connection {
         self.done.pop_front()
     }
 
+    /// How many calls are over and not given out, and how many the server has.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.done.len(), self.in_flight.len())
+    }
+
     /// Whether calls wait to be sent or answered.
     pub fn is_busy(&self) -> bool {
         !self.in_flight.is_empty() || !self.queue.is_empty()
@@ -156,7 +162,7 @@ impl Connection {
     }
 
     /// Takes one record, its marks taken off. An error is the end of the line.
-    pub fn receive(&mut self, record: Vec<u8>, now: Duration) -> Result<(), Failure> {
+    pub fn receive(&mut self, record: Buffer, now: Duration) -> Result<(), Failure> {
         let mut r = Reader::new(&record);
         match Reply::decode(&mut r) {
             Ok(reply) => {

@@ -74,6 +74,7 @@ impl Four {
             most_ops: AtomicU32::new(MOST_OPS),
             no_copy: AtomicBool::new(minor < 2),
             no_clone: AtomicBool::new(minor < 2),
+            no_current: AtomicBool::new(minor < 1),
         });
         four.introduce().await?;
         four.reclaim_complete().await?;

@@ -48,7 +48,7 @@ pub(crate) fn was_read(response: Response) -> Result<(Part, bool), ErrorKind> {
         let ok = result?;
         (answer.0.range_of(ok.data), ok.eof)
     };
-    Ok((Part { buf: answer.0.into_record().into(), range }, eof))
+    Ok((Part { buf: answer.0.into_record(), range }, eof))
 }
 
 pub(crate) fn was_written(response: Response) -> Result<Written, ErrorKind> {

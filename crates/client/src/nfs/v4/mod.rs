@@ -11,6 +11,7 @@ mod names;
 mod opens;
 mod owner;
 mod reclaim;
+mod whole;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -31,6 +32,7 @@ pub(crate) use copy::Span;
 pub(super) use io::{was_committed, was_read, was_written};
 pub(crate) use opens::{Held, NEW_FILE_MODE};
 use owner::Owners;
+pub(crate) use whole::Whole;
 
 /// A server that speaks version 4.
 #[derive(Debug)]
@@ -54,6 +56,8 @@ pub(crate) struct Four {
     /// The server has said that it does not know COPY, or CLONE.
     pub no_copy: std::sync::atomic::AtomicBool,
     pub no_clone: std::sync::atomic::AtomicBool,
+    /// It does not understand the stateid of the operation before.
+    no_current: std::sync::atomic::AtomicBool,
 }
 
 /// What is to become of an answer.
@@ -90,13 +94,13 @@ impl Four {
 
     /// The request of a compound. `keep`: it changes something, so that it must not be done twice.
     pub fn request(&self, keep: bool, build: impl FnOnce(&mut Ops<'_>)) -> Request {
-        let mut sequence_at = None;
+        let mut end = (None, Vec::new());
         let request = Request::new(&self.lines.caller, program::NFS, VERSION, PROC_COMPOUND, |out| {
             let mut ops = Ops::begin(self.minor, true, out);
             build(&mut ops);
-            sequence_at = ops.end();
+            end = ops.end();
         });
-        compound::travelling(request, sequence_at, keep, self.minor)
+        compound::travelling(request.with_tail(end.1), end.0, keep, self.minor)
     }
 
     /// One that is not of a session: it makes one.
