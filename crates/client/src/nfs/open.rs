@@ -16,7 +16,7 @@ use super::pace::Pace;
 use super::rpc::driver::Pending;
 use super::rpc::{Request, Response};
 use super::share::{Share, Way};
-use super::v4::{Held, Span, Verdict, locked};
+use super::v4::{Effect, Held, Span, Verdict, locked};
 use super::{Fh, Lines, v3, v4};
 use crate::error::ErrorKind;
 use crate::stat::{Stat, Times};
@@ -348,7 +348,7 @@ impl Core {
                 }
                 Way::Four(four, _) => {
                     let response = four.noticed(sent.generation, answer)?;
-                    let verdict = four.judge(&response, false)?;
+                    let verdict = four.judge(&response, Effect::None)?;
                     (response, verdict, four.lines.timeout)
                 }
             };

@@ -99,6 +99,34 @@ fn what_may_be_done_once_only_is_not_done_twice() {
 }
 
 #[test]
+fn what_a_restarted_server_may_have_done_is_not_done_again() {
+    in_each_version(|version| async move {
+        let line = Line::new(World::new());
+        let client = join(&line, version).await;
+        let (world, mut stage) = (line.clone(), 0);
+        line.meddle(move |way, record| match (stage, way) {
+            (0, Way::Call) if does(record, OpNum::Remove, Nfs3Proc::Remove) => {
+                stage = 1;
+                Fate::CutBehind
+            }
+            (1, _) => {
+                stage = 2;
+                world.world().start_anew();
+                Fate::CutBefore
+            }
+            _ => Fate::Pass,
+        });
+        client.write_at("file", 0, b"x").await.unwrap();
+        let error = client.remove("file").await.unwrap_err();
+        assert_eq!(failure(&error), &Failure::Interrupted, "and not that it is not there");
+        let sent = line.calls.borrow().iter().filter(|r| does(r, OpNum::Remove, Nfs3Proc::Remove)).count();
+        let on_each_line = if version >= NfsVersion::V4_1 { 3 } else { 1 };
+        assert!(sent <= on_each_line, "{sent}");
+        assert!(client.stat("file").await.unwrap_err().is_not_found());
+    });
+}
+
+#[test]
 fn a_file_is_made_once_though_the_answer_is_lost() {
     in_each_version(|version| async move {
         let line = Line::new(World::new());

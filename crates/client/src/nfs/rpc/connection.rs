@@ -71,6 +71,8 @@ struct InFlight {
     repeatable: bool,
     slot: Option<Slot>,
     since: Duration,
+    /// It may have arrived on a line that was lost.
+    was_repeated: bool,
 }
 
 impl Connection {
@@ -168,7 +170,7 @@ impl Connection {
             Ok(reply) => {
                 let denied = Denied::of(&reply.outcome);
                 let (xid, results_at) = (reply.xid, r.position());
-                self.answered(xid, denied, Response { record, results_at }, now);
+                self.answered(xid, denied, Response { record, results_at, was_repeated: false }, now);
             }
             Err(_) => self.called(&record)?,
         }
@@ -194,7 +196,9 @@ impl Connection {
         self.refusals = 0;
         let (in_flight, done) = (&mut self.in_flight, &mut self.done);
         in_flight.retain(|_, call| {
-            let may_repeat = call.repeatable || call.slot.is_some() || unsent.contains(&call.outgoing.xid());
+            let is_unsent = unsent.contains(&call.outgoing.xid());
+            call.was_repeated |= !is_unsent;
+            let may_repeat = call.repeatable || call.slot.is_some() || is_unsent;
             if !may_repeat {
                 done.push_back((call.token, Err(Failure::Interrupted)));
             }
@@ -293,7 +297,7 @@ impl Connection {
         let repeatable = request.repeatable;
         let outgoing = request.into_outgoing(self.xid_of(number));
         self.out.push_back(outgoing.clone());
-        self.in_flight.insert(number, InFlight { token, outgoing, repeatable, slot, since: now });
+        self.in_flight.insert(number, InFlight { token, outgoing, repeatable, slot, since: now, was_repeated: false });
     }
 
     fn xid_of(&self, number: u64) -> u32 {
@@ -308,12 +312,13 @@ impl Connection {
     }
 
     /// An answer that nobody waits for, such as a second one, is passed over, and is no sign of life.
-    fn answered(&mut self, xid: u32, denied: Option<Denied>, response: Response, now: Duration) {
+    fn answered(&mut self, xid: u32, denied: Option<Denied>, mut response: Response, now: Duration) {
         let Some(call) = self.number_of(xid).and_then(|number| self.in_flight.remove(&number)) else { return };
         (self.last_progress, self.lost_since) = (now, None);
         if let (Some(slot), Some(slots)) = (call.slot, &mut self.slots) {
             slots.release(slot, if denied.is_some() { &[] } else { response.results() });
         }
+        response.was_repeated = call.was_repeated;
         let answer = denied.map_or(Ok(response), |denied| Err(Failure::Denied(denied)));
         self.done.push_back((call.token, answer));
     }

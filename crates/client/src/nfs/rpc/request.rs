@@ -136,9 +136,15 @@ impl Outgoing {
 pub struct Response {
     pub(super) record: Buffer,
     pub(super) results_at: usize,
+    pub(super) was_repeated: bool,
 }
 
 impl Response {
+    /// Whether the call was sent again on another line, after it may have arrived on the first.
+    pub fn was_repeated(&self) -> bool {
+        self.was_repeated
+    }
+
     /// The results.
     pub fn results(&self) -> &[u8] {
         self.record.get(self.results_at..).unwrap_or_default()

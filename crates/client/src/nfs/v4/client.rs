@@ -19,7 +19,7 @@ use super::super::pace::Pace;
 use super::super::rpc::{Request, Slots};
 use super::compound::result_of;
 use super::owner::Owners;
-use super::{Answer, Four, locked};
+use super::{Answer, Effect, Four, locked};
 use crate::error::ErrorKind;
 
 /// What a request holds beside what it moves: headers, credential, handles.
@@ -282,7 +282,7 @@ impl Four {
             return Ok(());
         }
         let request = || {
-            self.request(true, |ops| {
+            self.request(Effect::Repeatable, |ops| {
                 ops.op(&Op::ReclaimComplete(false));
             })
         };

@@ -9,6 +9,7 @@ use nfs_wire::xdr::{Bounded, Reader, Xdr};
 use super::super::attr;
 use super::super::rpc::Response;
 use super::super::{Fh, rpc::Request};
+use super::Effect;
 use crate::error::ErrorKind;
 use crate::stat::Stat;
 
@@ -74,11 +75,11 @@ impl<'v> Ops<'v> {
 }
 
 /// How a request travels: see [`Request`].
-pub(super) fn travelling(request: Request, sequence_at: Option<usize>, keep: bool, minor: u32) -> Request {
+pub(super) fn travelling(request: Request, sequence_at: Option<usize>, effect: Effect, minor: u32) -> Request {
     match sequence_at {
-        Some(at) => request.in_session(at, keep),
+        Some(at) => request.in_session(at, effect != Effect::None),
         // Outside of a session only the answer says whether something was done.
-        None if keep && minor == 0 => request.once(),
+        None if effect == Effect::Once && minor == 0 => request.once(),
         None => request,
     }
 }

@@ -12,7 +12,7 @@ use nfs_wire::xdr::Bounded;
 
 use super::opens::{Held, in_task};
 use super::owner::Owner;
-use super::{Ops, Verdict, locked};
+use super::{Effect, Ops, Verdict, locked};
 use crate::error::ErrorKind;
 use crate::nfs::pace::Pace;
 
@@ -113,7 +113,7 @@ impl Held {
         let build = |ops: &mut Ops<'_>, seqid| {
             ops.at(&self.fh).op(&Op::Lock(args(seqid)));
         };
-        let (answer, verdict) = self.four.sequenced(owner, build).await?;
+        let (answer, verdict) = self.four.sequenced(owner, Effect::Repeatable, build).await?;
         self.counted(owner, before, lock_stateid.is_some());
         if verdict != Verdict::Done {
             return Ok(Err(verdict));
@@ -175,7 +175,7 @@ impl Held {
             let build = |ops: &mut Ops<'_>, _| {
                 ops.at(&self.fh).op(&Op::Locku(args));
             };
-            let (answer, verdict) = self.four.sequenced(owner, build).await?;
+            let (answer, verdict) = self.four.sequenced(owner, Effect::Repeatable, build).await?;
             self.counted(owner, before, true);
             match verdict {
                 Verdict::Again(_) if pace.wait().await => continue,

@@ -15,7 +15,7 @@ use super::super::attr::Wanted;
 use super::super::pace::Pace;
 use super::compound::result_of;
 use super::owner::{self, Owner};
-use super::{Answer, Four, Ops, Verdict, locked};
+use super::{Answer, Effect, Four, Ops, Verdict, locked};
 use crate::error::ErrorKind;
 use crate::file::{Disposition, OpenHow};
 use crate::stat::Stat;
@@ -185,8 +185,9 @@ impl Four {
             access |= ShareAccess::from_bits_retain(WantDelegation::NoDelegation as u32);
         }
         let name = owner.name;
+        let effect = if let How::Guarded(_) = how { Effect::Once } else { Effect::Repeatable };
         let (answer, verdict) = self
-            .sequenced(owner, |ops, seqid| {
+            .sequenced(owner, effect, |ops, seqid| {
                 let owner = StateOwner { client_id: self.client_id(), owner: Bounded(&name) };
                 build(ops, OpenArgs { seqid, access, deny: ShareDeny::empty(), owner, how, claim });
             })
@@ -212,7 +213,7 @@ impl Four {
         let build = |ops: &mut Ops<'_>, seqid| {
             ops.at(fh).op(&Op::OpenConfirm(OpenConfirmArgs { stateid, seqid }));
         };
-        let (answer, _) = self.sequenced(owner, build).await?;
+        let (answer, _) = self.sequenced(owner, Effect::Repeatable, build).await?;
         result_of!(answer.walk()?.pass(1)?, OpenConfirm)
     }
 
@@ -226,7 +227,7 @@ impl Four {
         if let Some(fh) = fh {
             let _ = self
                 .patient(|| {
-                    self.request(false, |ops| {
+                    self.request(Effect::Repeatable, |ops| {
                         ops.at(fh).op(&Op::Delegreturn(stateid));
                     })
                 })
@@ -238,16 +239,18 @@ impl Four {
     pub(super) async fn sequenced(
         &self,
         owner: &mut Owner,
+        effect: Effect,
         build: impl Fn(&mut Ops<'_>, u32),
     ) -> Result<(Answer, Verdict), ErrorKind> {
         let generation = self.generation();
         // In 4.0 the owner's count is what keeps it from being done twice, so that it may be sent again.
-        let request = self.request(self.minor > 0, |ops| build(ops, owner.seqid));
+        let sent_as = if self.minor > 0 { effect } else { Effect::Repeatable };
+        let request = self.request(sent_as, |ops| build(ops, owner.seqid));
         let response = self.noticed(generation, self.lines.next().call(request).await)?;
         if self.minor == 0 && owner::counts(&response) {
             owner.seqid = owner.seqid.wrapping_add(1);
         }
-        let verdict = self.judge(&response, true)?;
+        let verdict = self.judge(&response, sent_as)?;
         Ok((Answer(response), verdict))
     }
 }
@@ -296,7 +299,7 @@ impl Held {
             let build = |ops: &mut Ops<'_>, seqid| {
                 ops.at(&self.fh).op(&Op::Close(CloseArgs { seqid, stateid }));
             };
-            let (answer, verdict) = self.four.sequenced(&mut owner, build).await?;
+            let (answer, verdict) = self.four.sequenced(&mut owner, Effect::Repeatable, build).await?;
             match verdict {
                 Verdict::Done => result_of!(answer.walk()?.pass(1)?, Close).map(drop)?,
                 Verdict::Again(status) if !pace.wait().await => return Err(status.into()),

@@ -16,7 +16,7 @@ use super::super::attr::Wanted;
 use super::compound::{Walk, result_of};
 use super::opens::{NEW_FILE_MODE, in_task};
 use super::owner::Owner;
-use super::{Four, Verdict, locked};
+use super::{Effect, Four, Verdict, locked};
 use crate::error::ErrorKind;
 use crate::file::{Disposition, OpenHow};
 
@@ -81,7 +81,8 @@ impl Four {
             claim: OpenClaim::Null(name),
         };
         let head = WriteHead { stateid: Stateid::CURRENT, offset_bytes: 0, stable: StableHow::Unstable };
-        let request = self.request(true, |ops| {
+        let effect = if how.existing == Disposition::Create { Effect::Once } else { Effect::Repeatable };
+        let request = self.request(effect, |ops| {
             ops.at(root).walk(dirs).op(&Op::Open(open)).op(&Op::Getfh);
             if len_bytes > 0 {
                 ops.op(&(OpNum::Write, (head, len_bytes))).data_follow();
@@ -94,7 +95,7 @@ impl Four {
         });
         let generation = self.generation();
         let response = self.noticed(generation, self.lines.next().call(request.with_body(data)).await)?;
-        let verdict = self.judge(&response, true)?;
+        let verdict = self.judge(&response, effect)?;
         let answer = super::Answer(response);
         let mut walk = answer.walk()?;
         let opened = walk.pass(1 + dirs.len()).and_then(|walk| result_of!(walk, Open));
@@ -128,7 +129,7 @@ impl Four {
         let close = CloseArgs { seqid: 0, stateid: Stateid { seqid: 0, ..stateid } };
         // It may be closed already; whoever opens it next will see.
         let _ = self
-            .change(|ops| {
+            .set(|ops| {
                 ops.at(fh).op(&Op::Close(close));
             })
             .await;
