@@ -23,12 +23,12 @@ fn record(message: &[u8]) -> Vec<u8> {
     [&mark.to_bytes()[..], message].concat()
 }
 
-fn xid_of(record: &[u8]) -> u32 {
+pub fn xid_of(record: &[u8]) -> u32 {
     u32::from_be_bytes(record[4..8].try_into().unwrap())
 }
 
 /// A reply with other results.
-fn with_results(reply: &[u8], results: &[u8]) -> Vec<u8> {
+pub fn with_results(reply: &[u8], results: &[u8]) -> Vec<u8> {
     let mut message = Vec::new();
     put_success(xid_of(reply), &mut message);
     message.extend(results);

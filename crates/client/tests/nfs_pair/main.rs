@@ -8,6 +8,7 @@ mod world;
 mod faults;
 mod hostile;
 mod line;
+mod meeting;
 mod operations;
 
 use client::{Client, NfsVersion, Options, Url};
