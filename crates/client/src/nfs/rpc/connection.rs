@@ -346,3 +346,119 @@ impl Connection {
         self.refusals = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nfs::rpc::Caller;
+    use nfs_wire::rpc::put_success;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const LIMITS: Limits = Limits { record_bytes: 1000, timeout: Duration::from_secs(30) };
+
+    fn call() -> Request {
+        Request::new(&Caller::nobody(), 100_003, 3, 0, |_| {})
+    }
+
+    fn machine() -> Connection {
+        Connection::new(LIMITS, u32::MAX, Duration::ZERO)
+    }
+
+    fn sent(machine: &mut Connection) -> Vec<u32> {
+        std::iter::from_fn(|| machine.next_outgoing()).map(|out| out.xid()).collect()
+    }
+
+    fn answer(machine: &mut Connection, xid: u32, now: Duration) {
+        let mut record = Vec::new();
+        put_success(xid, &mut record);
+        machine.receive(record.into(), now).unwrap();
+    }
+
+    #[test]
+    fn answers_find_their_calls_in_whatever_order() {
+        let mut machine = machine();
+        let tokens: Vec<Token> = (0..3).map(|_| machine.submit(call(), Duration::ZERO)).collect();
+        let xids = sent(&mut machine);
+        assert_eq!(xids, [u32::MAX, 0, 1], "ids go round");
+        for at in [2, 0, 1] {
+            answer(&mut machine, xids[at], SECOND);
+            assert_eq!(machine.next_done().map(|(token, _)| token), Some(tokens[at]));
+        }
+        answer(&mut machine, xids[0], SECOND);
+        assert!(machine.next_done().is_none() && !machine.is_busy());
+    }
+
+    #[test]
+    fn a_lost_line_repeats_what_may_be_repeated() {
+        let mut machine = machine();
+        let (again, once) = (machine.submit(call(), Duration::ZERO), machine.submit(call().once(), Duration::ZERO));
+        let xids = sent(&mut machine);
+        let unsent = machine.submit(call().once(), Duration::ZERO);
+        let unsent_xid = sent(&mut machine)[0];
+        machine.lost(Failure::Closed, &[unsent_xid]);
+        let (token, result) = machine.next_done().unwrap();
+        assert_eq!((token, result.unwrap_err()), (once, Failure::Interrupted));
+        assert!(machine.next_outgoing().is_none() && machine.wants_line());
+        machine.not_found(Failure::Network("refused".into()));
+        machine.found(SECOND);
+        assert_eq!(sent(&mut machine), [xids[0], unsent_xid]);
+        for (xid, token, was_repeated) in [(xids[0], again, true), (unsent_xid, unsent, false)] {
+            answer(&mut machine, xid, SECOND);
+            let (done, result) = machine.next_done().unwrap();
+            assert_eq!((done, result.unwrap().was_repeated()), (token, was_repeated));
+        }
+    }
+
+    #[test]
+    fn silence_and_lines_that_never_hold_end_within_the_timeout() {
+        let mut machine = machine();
+        machine.submit(call(), Duration::ZERO);
+        sent(&mut machine);
+        machine.progress(SECOND * 20);
+        assert_eq!(machine.deadline(), Some(SECOND * 50));
+        assert!(!machine.tick(SECOND * 49));
+        assert!(machine.tick(SECOND * 50));
+        assert_eq!(machine.next_done().unwrap().1.unwrap_err(), Failure::Timeout(LIMITS.timeout));
+        assert!(!machine.wants_line(), "nobody asks for anything");
+
+        // Each new line takes the call and hangs up.
+        machine.submit(call(), SECOND * 100);
+        assert!(machine.wants_line());
+        for second in 101..130 {
+            machine.found(SECOND * second);
+            sent(&mut machine);
+            machine.progress(SECOND * second);
+            machine.lost(Failure::Closed, &[]);
+            assert!(!machine.tick(SECOND * second));
+        }
+        // The first line had not been lost before; it counted.
+        assert!(machine.tick(SECOND * 131));
+        assert_eq!(machine.next_done().unwrap().1.unwrap_err(), Failure::Closed);
+    }
+
+    #[test]
+    fn whoever_calls_back_and_does_not_listen_is_left() {
+        let mut machine = machine();
+        let mut record = Vec::new();
+        let credential = nfs_wire::rpc::OpaqueAuth::NONE;
+        Call { xid: 1, program: 5, version: 1, procedure: 0, credential, verifier: credential }.put(&mut record);
+        for _ in 0..MOST_REFUSALS {
+            machine.receive(record.clone().into(), SECOND).unwrap();
+        }
+        assert!(machine.receive(record.clone().into(), SECOND).is_err());
+        assert_eq!(sent(&mut machine).len(), MOST_REFUSALS);
+        machine.drained();
+        machine.receive(record.into(), SECOND).unwrap();
+        assert!(machine.receive(vec![0; 3].into(), SECOND).is_err());
+    }
+
+    #[test]
+    fn a_record_is_as_long_as_may_be_and_no_longer() {
+        let machine = machine();
+        let mark = |len_bytes| FragmentHeader { last: false, len_bytes }.to_bytes();
+        assert!(machine.framing(mark(1000), 0).is_ok());
+        assert!(machine.framing(mark(1001), 0).is_err());
+        assert!(machine.framing(mark(1), 1000).is_err());
+        assert!(machine.framing(mark(0x7fff_ffff), usize::MAX).is_err());
+    }
+}
