@@ -29,7 +29,7 @@ wait "$client" || fail "the client ended with $?"
 case $line in opens=*) eval "$line";; *) fail "the client: $line"; lab_end;; esac
 [ "$held" -le "$most_kib" ] || fail "the server has $held KiB in memory, more than $most_kib"
 # shellcheck disable=SC2154 # the client said them
-[ "$last_ms" -le $((2 * first_ms)) ] || fail "the last thousand opens took $last_ms ms, the first $first_ms"
+[ "$last_ms" -le $((2 * first_ms)) ] || fail "a thousand opens took $last_ms ms at the end, $first_ms at the beginning"
 for ((i = 0; i < 100; i++)); do [ "$(descriptors)" -gt 100 ] || break; sleep 0.1; done
 [ "$(descriptors)" -le 100 ] || fail "$(descriptors) descriptors are left"
 echo "OPENS: $(rss_kib) KiB after the session, $(descriptors) descriptors"

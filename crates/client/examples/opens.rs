@@ -27,10 +27,18 @@ async fn main() -> Result<(), AnyError> {
         }
         times.push(began.elapsed());
     }
-    let ms = |time: Option<&Duration>| time.map_or(0, Duration::as_millis);
-    let most = times.iter().max();
-    println!("opens={count} first_ms={} last_ms={} most_ms={}", ms(times.first()), ms(times.last()), ms(most));
+    let (first, last) = (median_ms(times.iter().take(10)), median_ms(times.iter().rev().take(10)));
+    let most = times.iter().enumerate().max_by_key(|(_, time)| *time);
+    let (at, most) = most.map_or((0, 0), |(index, time)| (index * BATCH, time.as_millis()));
+    println!("opens={count} first_ms={first} last_ms={last} most_ms={most} most_at={at}");
     std::io::stdin().read_line(&mut String::new())?;
     client.disconnect().await?;
     Ok(())
+}
+
+/// What a thousand usually takes: a host that is busy for a moment is not what is measured.
+fn median_ms<'a>(times: impl Iterator<Item = &'a Duration>) -> u128 {
+    let mut times: Vec<_> = times.collect();
+    times.sort();
+    times.get(times.len() / 2).map_or(0, |time| time.as_millis())
 }
