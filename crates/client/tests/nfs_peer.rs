@@ -190,6 +190,7 @@ async fn what_is_written_outlives_a_restart_of_the_server() {
         file.close().await.unwrap();
         assert!(read_all(&client, &path).await == data, "version {}", version.as_str());
         client.remove(&path).await.unwrap();
+        client.disconnect().await.unwrap();
         println!("version {}: restarted and whole", version.as_str());
     }
 }

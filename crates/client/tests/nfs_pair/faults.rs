@@ -307,6 +307,8 @@ fn the_lease_is_kept_by_whoever_has_nothing_to_say() {
         let before = line.calls.borrow().len();
         tokio::time::sleep(Duration::from_secs(300)).await;
         assert_eq!(line.calls.borrow().len(), before, "nobody is left");
+        let has_left = line.calls.borrow().iter().any(|r| ops_of(r).contains(&OpNum::DestroyClientid));
+        assert_eq!(has_left, version >= NfsVersion::V4_1);
     });
 }
 

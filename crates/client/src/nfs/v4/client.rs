@@ -324,13 +324,27 @@ impl Four {
 
     /// Takes leave. A server that minds has the client's lease to forget it by.
     pub async fn leave(&self) -> Result<(), ErrorKind> {
-        let (client_id, session_id) = {
-            let who = locked(&self.who);
-            (who.client_id, who.session_id)
-        };
-        let Some(session_id) = session_id else { return Ok(()) };
+        let Some((client_id, session_id)) = self.take_leave() else { return Ok(()) };
         self.outside(&Op::DestroySession(session_id)).await?.walk()?.done()?;
         let _ = self.outside(&Op::DestroyClientid(client_id)).await?;
         Ok(())
+    }
+
+    fn take_leave(&self) -> Option<(ClientId, SessionId)> {
+        let mut who = locked(&self.who);
+        who.session_id.take().map(|session_id| (who.client_id, session_id))
+    }
+}
+
+impl Drop for Four {
+    /// The server need not wait for the lease of somebody who is gone, which it would after a restart.
+    fn drop(&mut self) {
+        let (Some((client_id, session_id)), Some(line)) = (self.take_leave(), self.lines.all().first()) else { return };
+        for op in [Op::DestroySession(session_id), Op::DestroyClientid(client_id)] {
+            // Nobody waits for the answers.
+            drop(line.send(self.request_outside(|ops| {
+                ops.op(&op);
+            })));
+        }
     }
 }
