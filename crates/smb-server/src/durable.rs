@@ -335,7 +335,7 @@ impl Server {
         // Before the claim ends: who waits for it is to find that the file is going.
         let going = disconnected.file().map(|file| self.durables.going(file.base().id()));
         let Disconnected { open, executor, .. } = disconnected;
-        if let Some(owed) = close::release(self, &open) {
+        if let Some(owed) = close::release(self, &open, &executor) {
             executor.run(Box::new(move || {
                 // The client is gone: nobody can be told that a deletion failed.
                 if let Err(error) = owed.run() {

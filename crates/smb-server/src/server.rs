@@ -181,7 +181,7 @@ impl Server {
         let sessions: Vec<_> = self.sessions.lock().values().cloned().collect();
         for session in sessions {
             for open in session.opens.lock().remove_where(|open| which(open)) {
-                if let Some(owed) = close::release(self, &open) {
+                if let Some(owed) = close::release(self, &open, executor) {
                     executor.run(Box::new(move || {
                         if let Err(error) = owed.run() {
                             tracing::debug!(%error, "delete on close failed");

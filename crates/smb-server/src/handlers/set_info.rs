@@ -300,7 +300,7 @@ async fn set_allocation(request: &Request<'_>, open: &Arc<Open>, file: &FileOpen
 /// Marks the file to go when its last handle closes, or takes that back (MS-FSA 2.1.5.15.3).
 async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: DispositionFlags) -> Result<(), Failure> {
     open.require_any(AccessMask::DELETE)?;
-    let open = Arc::clone(open);
+    let (open, executor) = (Arc::clone(open), Arc::clone(&request.conn.shard.executor));
     let job = move || -> Result<(), Failure> {
         let file = open.file()?;
         let on_close = flags.contains(DispositionFlags::ON_CLOSE);
@@ -331,7 +331,7 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
         if file.posix {
             file.posix_delete.store(true, Relaxed);
         } else {
-            file.claim.set_delete_pending(true, Some(DeleteBy::new(file)));
+            file.claim.set_delete_pending(true, Some(DeleteBy::new(file, &executor)));
         }
         if file.is_directory() && file.link.is_none() {
             file.share.watchers.going(file.node.id());

@@ -59,7 +59,7 @@ pub(crate) fn tree_disconnect(request: &mut Request<'_>, out: &mut ReplyWriter) 
     session.trees.lock().remove_where(|t| t.id == id);
     request.conn.interrupt(&session, Ended::Tree(session.id, id));
     let opens = session.opens.lock().remove_where(|o| o.tree.id == id);
-    super::session_setup::close_all(&*request.conn.shard.executor, &request.conn.server, opens);
+    super::session_setup::close_all(&request.conn.shard.executor, &request.conn.server, opens);
     put_four(out);
     Ok(NtStatus::SUCCESS)
 }

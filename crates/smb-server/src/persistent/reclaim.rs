@@ -65,7 +65,7 @@ impl Server {
         let count = opens.len();
         // Ranges come after all opens: they would keep grants from being given.
         for (record, open) in opens {
-            restore(record, &open);
+            restore(record, &open, executor);
             self.durables.remade(record.client, record.create_guid, &open);
             self.await_client(open, record.user.clone(), executor);
         }
@@ -177,7 +177,7 @@ fn request(record: &Record, granted: AccessMask) -> OpenRequest {
 }
 
 /// What the open had besides.
-fn restore(record: &Record, open: &Open) {
+fn restore(record: &Record, open: &Open, executor: &Arc<dyn Executor>) {
     let Object::File(file) = &open.object else { return };
     for lock in &record.locks {
         match file.claim.lock(&[*lock], false) {
@@ -186,6 +186,6 @@ fn restore(record: &Record, open: &Open) {
         }
     }
     if record.delete_pending {
-        file.claim.set_delete_pending(true, Some(DeleteBy::new(file)));
+        file.claim.set_delete_pending(true, Some(DeleteBy::new(file, executor)));
     }
 }

@@ -242,7 +242,7 @@ fn enter(
     };
     opens.remove(volatile);
     drop(opens);
-    super::session_setup::close_all(&*request.conn.shard.executor, server, made.into_iter().collect());
+    super::session_setup::close_all(&request.conn.shard.executor, server, made.into_iter().collect());
     Err(status)
 }
 
