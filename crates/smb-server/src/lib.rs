@@ -9,6 +9,7 @@
 
 mod acl;
 mod change_times;
+mod changes;
 mod config;
 mod connection;
 mod counters;

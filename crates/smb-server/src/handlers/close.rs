@@ -160,7 +160,27 @@ pub fn release(server: &Server, open: &Open, executor: &Arc<dyn Executor>) -> Op
     debt.map(|debt| Owed(Some(debt)))
 }
 
-/// CLOSE.
+/// An open that its session has no more, and whose claim is to end whatever becomes of its CLOSE.
+struct Closing<'a> {
+    server: &'a Server,
+    executor: &'a Arc<dyn Executor>,
+    open: &'a Open,
+}
+
+impl Closing<'_> {
+    fn done(self) -> Option<Owed> {
+        let Self { server, executor, open } = *std::mem::ManuallyDrop::new(self);
+        release(server, open, executor)
+    }
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        drop(release(self.server, self.open, self.executor));
+    }
+}
+
+/// CLOSE. WRITEs that came before it and are still under way on workers are done when it is answered.
 pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
     let close = CloseRequest::decode(&request.message)?;
     let open = request.open(close.handle)?;
@@ -168,6 +188,10 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
     request.conn.interrupt(&session, Ended::Open(session.id, open.handle));
     let removed = session.opens.lock().remove(open.handle.volatile);
     let open = removed.ok_or(NtStatus::FILE_CLOSED)?;
+    let closing = Closing { server: &request.conn.server, executor: &request.conn.shard.executor, open: &open };
+    if let Object::File(file) = &open.object {
+        file.changes.close().await;
+    }
     let mut response = CloseResponse::default();
     if close.post_query
         && let Object::File(file) = &open.object
@@ -183,7 +207,7 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         };
     }
     let opened_to_go = open.file().is_ok_and(|file| file.options.contains(CreateOptions::DELETE_ON_CLOSE));
-    let owed = release(&request.conn.server, &open, &request.conn.shard.executor);
+    let owed = closing.done();
     if open.file().is_ok_and(|file| file.kept.get().is_some()) {
         let server = Arc::clone(&request.conn.server);
         // Where the store fails, the handle is given up when nobody asks for it after a restart.

@@ -38,11 +38,14 @@ pub(crate) async fn set_info(request: &mut Request<'_>, out: &mut ReplyWriter) -
     match InfoType::from_u8(asked.info_type) {
         Some(InfoType::File) => {
             let class = FileInfoClass(asked.class);
+            let under_way = file.changes.add();
             if let Some(change) = change_of(&open, class, asked.input) {
                 grants::ask(request, out, &file.claim, change).await?;
             }
+            under_way.begin()?;
             let before = path_before(request, file, class);
             set_file(request, &open, file, class, asked.input).await?;
+            drop(under_way);
             if let (true, Object::File(file)) = (is_stored(class), &open.object) {
                 persistent::save(request.conn, file).await;
             }

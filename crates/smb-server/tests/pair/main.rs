@@ -16,6 +16,7 @@ mod like_samba;
 mod login;
 mod model;
 mod notify;
+mod order;
 mod persistent;
 mod posix;
 mod protect;
