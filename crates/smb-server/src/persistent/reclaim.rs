@@ -22,6 +22,7 @@ use crate::open::{FileOpen, Object, Open};
 use crate::router::Membership;
 use crate::sequence::Sequence;
 use crate::server::{IdentityLookup, Server};
+use crate::session::User;
 use crate::store::{Store, StoreError};
 use crate::tree::{Target, Tree};
 use crate::{Config, Env, Share};
@@ -67,7 +68,7 @@ impl Server {
         for (record, open) in opens {
             restore(record, &open, executor);
             self.durables.remade(record.client, record.create_guid, &open);
-            self.await_client(open, record.user.clone(), executor);
+            self.await_client(open, executor);
         }
         for (id, why) in dropped {
             tracing::warn!(id, why, "a persistent handle is lost");
@@ -111,7 +112,8 @@ impl Server {
         // Whoever sets it, it is set once.
         let _ = file.kept.set(Kept { id: record.id, user: record.user.clone(), granted });
         let target = Target::Disk(Arc::clone(share));
-        let tree = Tree { id: 0, target, writable: true, cred, maximal_access: granted, encrypt: false };
+        let user = Arc::new(User { name: record.user.clone(), cred: cred.clone(), guest: false, anonymous: false });
+        let tree = Tree { id: 0, target, user, writable: true, cred, maximal_access: granted, encrypt: false };
         let handle = FileHandle { persistent: record.id, volatile: 0 };
         // The sequence begins anew; a client that failed over comes with a later one. Its CREATE may have been answered
         // or not: it may be told again.

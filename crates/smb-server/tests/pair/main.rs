@@ -3,6 +3,7 @@
 #[path = "../util/mod.rs"]
 mod util;
 
+mod again;
 mod beside;
 mod channels;
 mod compound;

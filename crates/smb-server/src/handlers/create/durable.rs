@@ -176,7 +176,7 @@ fn give_back(
         _ => return Err(NtStatus::INVALID_PARAMETER.into()),
     };
     let lease = wanted.lease.map(|(name, _)| name);
-    let claim = Claim { session, tree, asked, guid, flags, lease, negotiated: &negotiated };
+    let claim = Claim { tree, asked, guid, flags, lease, negotiated: &negotiated };
     let check = |lost: &Disconnected| -> Result<(), NtStatus> {
         claim.check(lost)?;
         // From here on it can be told again; what comes before it is connected is kept.
@@ -234,7 +234,6 @@ fn lease_of(file: &FileOpen) -> Option<LeaseName> {
 
 /// A client's claim to an open it lost.
 struct Claim<'a> {
-    session: &'a Session,
     tree: &'a Tree,
     asked: &'a CreateRequest<'a>,
     guid: Option<[u8; 16]>,
@@ -262,7 +261,7 @@ impl Claim<'_> {
         if self.lease.is_some() && !self.is_named(file) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        if !lost.user.eq_ignore_ascii_case(&self.session.user().name) {
+        if !lost.owner().eq_ignore_ascii_case(&self.tree.user.name) {
             return Err(NtStatus::ACCESS_DENIED);
         }
         Ok(())

@@ -121,7 +121,7 @@ async fn open_file(
     file.action = action;
     file.durability = durability.unwrap_or_default().into();
     if file.is_persistent() {
-        let kept = Kept { id: persistent_id, user: session.user().name.clone(), granted: found.granted };
+        let kept = Kept { id: persistent_id, user: tree.user.name.clone(), granted: found.granted };
         // It is set here only.
         let _ = file.kept.set(kept);
     }
@@ -270,7 +270,7 @@ fn open_pipe(
 ) -> Result<FileHandle, Failure> {
     let name = smb_wire::name::from_utf16le(asked.name).to_lowercase();
     let name = name.trim_start_matches('\\');
-    let interface = super::ioctl::interface(request.conn, &session.user(), name);
+    let interface = super::ioctl::interface(request.conn, &tree.user, name);
     let pipe = RpcPipe::new(name, interface.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
     let granted = AccessMask::from_bits_retain(asked.desired_access).map_generic() & AccessMask::FILE_ALL;
     let persistent = request.conn.server.next_persistent_id();
