@@ -28,6 +28,7 @@ mod meta;
 mod notify;
 mod open;
 mod persistent;
+mod places;
 mod posix;
 mod reply;
 mod router;

@@ -32,6 +32,8 @@ pub struct Open {
     pub granted: AccessMask,
     /// What it is an open of.
     pub object: Object,
+    /// Where that was when it was opened; of a pipe nowhere.
+    pub path: Path,
     /// Its channel sequence.
     pub sequence: Sequence,
     /// Nothing was done with it yet: the CREATE that made it may be told again (Open.IsReplayEligible).

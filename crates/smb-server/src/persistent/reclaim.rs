@@ -119,7 +119,9 @@ impl Server {
         // or not: it may be told again.
         let (sequence, replayable) = (Sequence::new(0), AtomicBool::new(true));
         let object = Object::File(Arc::new(file));
-        Ok(Arc::new(Open { handle, tree: Arc::new(tree), granted, object, sequence, replayable }))
+        // Its client comes back to an open of its own.
+        let path = Path::here();
+        Ok(Arc::new(Open { handle, tree: Arc::new(tree), granted, object, path, sequence, replayable }))
     }
 
     fn enroll(&self, record: &Record) -> Result<Option<crate::router::Enrolled>, String> {

@@ -21,4 +21,5 @@ mod order;
 mod persistent;
 mod posix;
 mod protect;
+mod renames;
 mod short_names;

@@ -187,7 +187,8 @@ fn give_back(
     };
     let lost = server.durables.take(handle.persistent, check).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)??;
     let file = Arc::clone(lost.file().ok_or(NtStatus::INTERNAL_ERROR)?);
-    let object = Object::File(Arc::clone(&file));
+    // It may have been renamed meanwhile; where it is gone, it is below nothing.
+    let object = (Object::File(Arc::clone(&file)), file.path().unwrap_or_default());
     let open = enter(request, session, tree, handle.persistent, lost.open.granted, object)?;
     if let Some(guid) = file.durability.lock().create_guid() {
         server.durables.remade(file.client, guid, &open);

@@ -137,7 +137,7 @@ async fn open_file(
         request.conn.offload(job).await;
     }
     let object = Object::File(Arc::clone(&file));
-    let open = enter(request, session, tree, persistent_id, found.granted, object)?;
+    let open = enter(request, session, tree, persistent_id, found.granted, (object, found.path))?;
     if let Some(creating) = creating {
         creating.made(&open);
     }
@@ -215,7 +215,7 @@ fn enter(
     tree: &Arc<Tree>,
     persistent: u64,
     granted: AccessMask,
-    object: Object,
+    (object, path): (Object, vfs::Path),
 ) -> Result<Arc<Open>, NtStatus> {
     let server = &request.conn.server;
     // What a request for the dialects before 3.0 has there is reserved, and never looked at.
@@ -225,7 +225,7 @@ fn enter(
     let volatile = opens.insert_with(|volatile| {
         let handle = FileHandle { persistent, volatile };
         let (tree, sequence, replayable) = (Arc::clone(tree), Sequence::new(at), AtomicBool::new(true));
-        let open = Arc::new(Open { handle, tree, granted, object, sequence, replayable });
+        let open = Arc::new(Open { handle, tree, granted, object, path, sequence, replayable });
         made = Some(Arc::clone(&open));
         open
     });
@@ -237,6 +237,9 @@ fn enter(
     } else {
         drop(opens);
         let open = made.ok_or(NtStatus::INTERNAL_ERROR)?;
+        if let Object::File(file) = &open.object {
+            file.share.places.add(&open);
+        }
         connect(request, session, tree, &open);
         return Ok(open);
     };
@@ -275,7 +278,7 @@ fn open_pipe(
     let granted = AccessMask::from_bits_retain(asked.desired_access).map_generic() & AccessMask::FILE_ALL;
     let persistent = request.conn.server.next_persistent_id();
     let object = Object::Pipe(parking_lot::Mutex::new(pipe));
-    let handle = enter(request, session, tree, persistent, granted, object)?.handle;
+    let handle = enter(request, session, tree, persistent, granted, (object, vfs::Path::here()))?.handle;
     CreateResponse {
         oplock_level: 0,
         flags: 0,
