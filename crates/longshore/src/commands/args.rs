@@ -187,6 +187,10 @@ pub struct TransferArgs {
     #[arg(long, conflicts_with = "preserve")]
     pub no_times: bool,
 
+    /// Make links of symbolic links; without this they are left out, with a warning
+    #[arg(long)]
+    pub links: bool,
+
     /// Read each copy back and compare its SHA-256 with the source's
     #[arg(long)]
     pub checksum: bool,

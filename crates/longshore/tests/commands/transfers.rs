@@ -258,6 +258,40 @@ fn links_and_pipes_of_this_machine_are_left_out_with_a_warning() {
 }
 
 #[test]
+fn links_are_made_where_links_are_wanted() {
+    let scene = Scene::new();
+    write(&scene.here().join("d/a"), "a");
+    symlink("a", scene.here().join("d/link")).unwrap();
+    symlink("/etc/passwd", scene.here().join("d/out")).unwrap();
+    let output = scene.run(&["put", "-r", "--links", "d", "@"]);
+    // Whether a server makes links that lead out of a share is its own business; ours is that nothing else is made.
+    for (name, target) in [("link", "a"), ("out", "/etc/passwd")] {
+        match std::fs::symlink_metadata(scene.docs.join("d").join(name)) {
+            Ok(metadata) => {
+                assert!(metadata.is_symlink());
+                assert_eq!(std::fs::read_link(scene.docs.join("d").join(name)).unwrap(), Path::new(target));
+            }
+            Err(_) => assert!(text(&output.stderr).contains(&format!("d/{name}: ")), "{}", text(&output.stderr)),
+        }
+    }
+}
+
+#[test]
+fn directories_keep_their_times_on_a_server() {
+    let scene = Scene::new();
+    write(&scene.here().join("d/e/a"), "a");
+    for (path, time) in [("d/e", 1_000_000_001), ("d", 1_000_000_002)] {
+        set_time(&scene.here().join(path), time);
+    }
+    scene.well(&["put", "-r", "d", "@"]);
+    assert_eq!((modified(&scene.docs.join("d/e")), modified(&scene.docs.join("d"))), (1_000_000_001, 1_000_000_002));
+    scene.well(&["put", "-r", "--no-times", "d", "@other"]);
+    assert!(
+        modified(&scene.docs.join("other")) > 1_600_000_000 && modified(&scene.docs.join("other/e/a")) > 1_600_000_000
+    );
+}
+
+#[test]
 fn zeros_become_holes() {
     let scene = Scene::new();
     let mut data = vec![0; 20 << 20];

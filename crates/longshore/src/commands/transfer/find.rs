@@ -11,7 +11,7 @@ use client::{FileKind, Stat};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
-use super::local::Folder;
+use super::local::{Folder, Keep};
 use super::{Copying, Trouble, blocking, destination};
 use crate::commands::change;
 use crate::commands::connect::Place;
@@ -182,7 +182,7 @@ async fn look_into(
                         return Ok(());
                     }
                 }
-                FileKind::Link => copying.report.warning(&place, "it is a link and left out"),
+                FileKind::Link => link_here(copying, &place, folder, name).await,
                 FileKind::Other => copying.report.warning(&place, "it is no file and left out"),
             }
             if found.len() > MOST_DIRECTORIES {
@@ -287,7 +287,8 @@ async fn look_into_local(
     }
     change::make_one(&place.remote, &place.path).await?;
     let directory = local.clone();
-    let entries = blocking(move || read_directory(&directory)).await?;
+    let (keep, entries) = blocking(move || read_directory(&directory)).await?;
+    copying.keep_for(&place, keep);
     for (name, kind, len_bytes) in entries {
         let (local, place) = (local.join(&name), place.join(&name));
         if kind.is_dir() {
@@ -298,7 +299,7 @@ async fn look_into_local(
                 return Ok(());
             }
         } else if kind.is_symlink() {
-            copying.report.warning(words::shown(&local), "it is a link and left out");
+            link_there(copying, &place, &local).await;
         } else {
             copying.report.warning(words::shown(&local), "it is no file and left out");
         }
@@ -308,19 +309,55 @@ async fn look_into_local(
 
 type Entries = Vec<(OsString, FileType, u64)>;
 
-fn read_directory(path: &Path) -> std::io::Result<Entries> {
-    let read = || -> std::io::Result<Entries> {
-        std::fs::read_dir(path)?
-            .map(|entry| {
-                let entry = entry?;
-                let kind = entry.file_type()?;
-                let len_bytes = if kind.is_file() { entry.metadata()?.len() } else { 0 };
-                Ok((entry.file_name(), kind, len_bytes))
-            })
-            .collect()
+fn read_directory(path: &Path) -> std::io::Result<(Keep, Entries)> {
+    let read = || -> std::io::Result<_> {
+        let keep = Keep::of(&std::fs::metadata(path)?);
+        let entries = std::fs::read_dir(path)?.map(|entry| {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            let len_bytes = if kind.is_file() { entry.metadata()?.len() } else { 0 };
+            Ok((entry.file_name(), kind, len_bytes))
+        });
+        Ok((keep, entries.collect::<std::io::Result<_>>()?))
     };
     read().map_err(|error| named_error(path, error))
 }
+
+/// Makes a link here of one on a server. What it leads to is written down as it is, and never gone to.
+async fn link_here(copying: &Copying, place: &Place, folder: Arc<Folder>, name: OsString) {
+    if !copying.args.links {
+        return copying.report.warning(place, LEFT_OUT);
+    }
+    let made = async {
+        let target = place.remote.client.read_link(&place.path).await?;
+        blocking(move || folder.link(&name, &target)).await.map_err(Trouble::from)
+    };
+    if let Err(trouble) = made.await {
+        copying.fail(place, trouble);
+    }
+}
+
+/// Makes a link on a server of one here.
+async fn link_there(copying: &Copying, place: &Place, local: &Path) {
+    if !copying.args.links {
+        return copying.report.warning(words::shown(local), LEFT_OUT);
+    }
+    let made = async {
+        let path = local.to_owned();
+        let target = blocking(move || std::fs::read_link(&path).map_err(|error| named_error(&path, error))).await?;
+        let client = &place.remote.client;
+        match client.symlink(&target, &place.path).await {
+            Err(error) if error.is_taken() && client.read_link(&place.path).await.is_ok_and(|old| old == target) => {}
+            made => made?,
+        }
+        Ok(())
+    };
+    if let Err(trouble) = made.await {
+        copying.fail(place, trouble);
+    }
+}
+
+const LEFT_OUT: &str = "it is a symbolic link and left out (--links makes links)";
 
 /// An error with the path it is about.
 pub fn named_error(path: &Path, error: std::io::Error) -> std::io::Error {

@@ -172,10 +172,9 @@ impl Part {
         if !is_file(&rustix::fs::fstat(&fd)?) {
             return Err(io::Error::other("something that is no file is in the place of its part"));
         }
-        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return Err(io::Error::other("another program is just copying it")),
-            // A file system without locks.
-            _ => {}
+        // Where a file system has no locks there is none to be held.
+        if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(io::Error::other("another program is just copying it"));
         }
         let file = File::from(fd);
         if !resume {

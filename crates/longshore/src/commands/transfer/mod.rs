@@ -10,7 +10,7 @@ mod upload;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
@@ -22,10 +22,10 @@ use super::on_servers;
 use super::report::{Output, Piece, Report, reason};
 use super::words;
 use crate::failure::Failure;
-use local::Folder;
+use local::{Folder, Keep};
 use progress::Progress;
 
-pub use upload::{End, Temporary};
+pub use upload::Temporary;
 
 /// A file of at most so many bytes goes in one piece, and as one of many.
 const SMALL_BYTES: u64 = 128 << 10;
@@ -42,6 +42,8 @@ pub struct Copying {
     progress: Progress,
     /// Where lines for programs go.
     output: Option<Output>,
+    /// What directories on a server are to be given in the end.
+    directories: Mutex<Vec<(Place, Keep)>>,
 }
 
 /// Why a file was not copied.
@@ -134,7 +136,12 @@ pub fn put(args: &PutArgs) -> Result<(), Failure> {
         let (jobs, inbox) = mpsc::channel(MOST_WAITING);
         let finding = find::on_this_machine(&copying, sources, &place, url.ends_with('/'), jobs);
         let doing = copying.all(inbox, |job: &find::Upload| job.len_bytes, upload::run);
-        copying.watched(async { tokio::join!(finding, doing) }).await;
+        copying
+            .watched(async {
+                tokio::join!(finding, doing);
+                copying.finish_directories().await;
+            })
+            .await;
         copying.sum_up().await
     })
 }
@@ -144,7 +151,7 @@ impl Copying {
     fn new(args: &TransferArgs, sparse: bool, report: &Arc<Report>) -> Arc<Self> {
         let (report, progress) = (Arc::clone(report), Progress::new());
         let output = args.json.then(Output::new);
-        Arc::new(Self { args: args.clone(), sparse, report, progress, output })
+        Arc::new(Self { args: args.clone(), sparse, report, progress, output, directories: Mutex::default() })
     }
 
     /// Shows how far `work` is until it is done, and says what was done in all.
