@@ -11,14 +11,13 @@ use super::args::CpArgs;
 use super::change::{is_directory, make_one};
 use super::connect::Place;
 use super::report::Report;
+use super::trail::{self, Trail};
 use super::transfer::{Temporary, Trouble};
 use super::{on_servers, words};
 use crate::failure::Failure;
 
 /// Files copied at the same time.
 const IN_FLIGHT: usize = 8;
-/// How deep a tree is copied: a server can make one seem endless.
-const MOST_DEPTH: usize = 256;
 
 /// Does what the command line says.
 pub fn cp(args: &CpArgs) -> Result<(), Failure> {
@@ -51,7 +50,7 @@ impl Copier<'_> {
             return Err(Trouble::Differs(format!("{target} is the same or inside")));
         }
         match is_dir {
-            true => self.tree(from.clone(), target, 0).await,
+            true => self.tree(from.clone(), target, Trail::default()).await,
             false => self.file(from, &target, &stat).await,
         }
     }
@@ -60,12 +59,9 @@ impl Copier<'_> {
         &'a self,
         from: Place,
         to: Place,
-        depth: usize,
+        trail: Trail,
     ) -> Pin<Box<dyn Future<Output = Result<(), Trouble>> + 'a>> {
         Box::pin(async move {
-            if depth > MOST_DEPTH {
-                return Err(Trouble::Differs("the tree is too deep; the rest is left out".into()));
-            }
             make_one(&to.remote, &to.path).await.map_err(|error| blame(&to, error))?;
             let entries = from.remote.client.list(&from.path).await?;
             let (directories, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.stat.is_dir());
@@ -77,12 +73,21 @@ impl Copier<'_> {
                 if self.report.is_lost() {
                     break;
                 }
-                if let Err(trouble) = self.tree(place.clone(), to.join(&entry.name), depth + 1).await {
+                if let Err(trouble) = self.directory(&place, to.join(&entry.name), &entry.stat, &trail).await {
                     self.fail(&place, &trouble);
                 }
             }
             Ok(())
         })
+    }
+
+    async fn directory(&self, from: &Place, to: Place, stat: &Stat, trail: &Trail) -> Result<(), Trouble> {
+        let trail = trail.down(stat).map_err(|why| Trouble::Differs(why.into()))?;
+        if trail::is_link(from).await? {
+            self.report.warning(from, "it is a link and left out");
+            return Ok(());
+        }
+        self.tree(from.clone(), to, trail).await
     }
 
     async fn entry(&self, from: Place, to: Place, entry: Entry) {

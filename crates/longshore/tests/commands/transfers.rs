@@ -277,6 +277,30 @@ fn links_are_made_where_links_are_wanted() {
 }
 
 #[test]
+fn links_on_a_server_are_not_gone_into() {
+    let scene = Scene::new();
+    scene.file("d/a", "a");
+    scene.file("d/e/b", "b");
+    symlink("..", scene.docs.join("d/e/loop")).unwrap();
+    symlink("e", scene.docs.join("d/other")).unwrap();
+    for command in [&["get", "-r", "@d"][..], &["cp", "-r", "@d", "@copy"]] {
+        let output = scene.run(command);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        for link in ["d/e/loop", "d/other"] {
+            assert!(said.contains(&format!("longshore: warning: //127.0.0.1/docs/{link}: it is a")), "{said}");
+        }
+    }
+    for copy in [scene.here().join("d"), scene.docs.join("copy")] {
+        assert_eq!((names(&copy), names(&copy.join("e"))), (vec!["a".into(), "e".into()], vec!["b".into()]));
+    }
+    assert_eq!(scene.well(&["ls", "-R", "@d"]).lines().filter(|line| line.ends_with(':')).count(), 2);
+    scene.well(&["get", "-r", "--links", "@d", "linked"]);
+    assert_eq!(std::fs::read_link(scene.here().join("linked/e/loop")).unwrap(), Path::new(".."));
+    assert_eq!(std::fs::read_link(scene.here().join("linked/other")).unwrap(), Path::new("e"));
+}
+
+#[test]
 fn directories_keep_their_times_on_a_server() {
     let scene = Scene::new();
     write(&scene.here().join("d/e/a"), "a");

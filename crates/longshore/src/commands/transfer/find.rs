@@ -15,11 +15,12 @@ use super::local::{Folder, Keep};
 use super::{Copying, Trouble, blocking, destination};
 use crate::commands::change;
 use crate::commands::connect::Place;
+use crate::commands::trail::{self, Trail};
 use crate::commands::words;
 
 /// Directories looked into at the same time.
 const AT_ONCE: usize = 8;
-/// How deep a tree may be.
+/// How deep a tree of this machine may be.
 const MOST_DEPTH: usize = 256;
 /// How many directories may wait to be looked into.
 const MOST_DIRECTORIES: usize = 1_000_000;
@@ -72,16 +73,18 @@ where
 }
 
 /// A directory of a server that is to be copied.
+///
+/// The one the user named has no trail; a link there is followed.
 struct Source {
     place: Place,
     stat: Stat,
-    into: Into,
+    into: Goal,
     local: PathBuf,
-    depth: usize,
+    trail: Option<Trail>,
 }
 
 /// Where a directory's copy is.
-enum Into {
+enum Goal {
     /// It is open.
     This(Arc<Folder>),
     /// It is, or is to be made, in another.
@@ -121,13 +124,13 @@ async fn named(
     let local = if target.is_dir() && !is_exact { target.join(&name) } else { target.clone() };
     if is_dir && is_exact && target.is_dir() {
         let folder = Arc::new(blocking(move || Folder::named(&target)).await?);
-        tree(copying, Source { place: place.clone(), stat, into: Into::This(folder), local, depth: 0 }, jobs).await;
+        tree(copying, Source { place: place.clone(), stat, into: Goal::This(folder), local, trail: None }, jobs).await;
         return Ok(());
     }
     let (folder, name) = blocking(move || destination(&target, &name, is_exact, several)).await?;
     if is_dir {
-        let into = Into::Child(folder, name);
-        tree(copying, Source { place: place.clone(), stat, into, local, depth: 0 }, jobs).await;
+        let into = Goal::Child(folder, name);
+        tree(copying, Source { place: place.clone(), stat, into, local, trail: None }, jobs).await;
     } else {
         copying.progress.found(stat.len_bytes);
         // That nobody takes it any more has been said.
@@ -157,14 +160,16 @@ async fn look_into(
     jobs: &Sender<Download>,
     found: &mut Vec<Source>,
 ) -> Result<(), Trouble> {
-    let Source { place, stat, into, local, depth } = source;
-    if depth > MOST_DEPTH {
-        return Err(Trouble::Differs("the tree is too deep; the rest is left out".into()));
+    let Source { place, stat, into, local, trail } = source;
+    if let (Goal::Child(folder, name), true) = (&into, trail.is_some() && trail::is_link(&place).await?) {
+        link_here(copying, &place, Arc::clone(folder), name.clone()).await;
+        return Ok(());
     }
+    let trail = trail.unwrap_or_default();
     let keep = copying.keep(&stat);
     let folder = match into {
-        Into::This(folder) => folder,
-        Into::Child(parent, name) => Arc::new(blocking(move || parent.child(&name, keep)).await?),
+        Goal::This(folder) => folder,
+        Goal::Child(parent, name) => Arc::new(blocking(move || parent.child(&name, keep)).await?),
     };
     let mut listing = place.remote.client.listing(&place.path).await?;
     while let Some(batch) = listing.next_batch().await? {
@@ -173,9 +178,13 @@ async fn look_into(
             match stat.kind {
                 // The client library lets none through; it is this that nothing is written without.
                 _ if !words::is_plain(&name) => copying.report.failure(&place, "the server's name for it is none"),
-                FileKind::Directory => {
-                    found.push(Source { place, stat, into: Into::Child(folder, name), local, depth: depth + 1 });
-                }
+                FileKind::Directory => match trail.down(&stat) {
+                    Ok(trail) => {
+                        let into = Goal::Child(folder, name);
+                        found.push(Source { place, stat, into, local, trail: Some(trail) });
+                    }
+                    Err(why) => copying.report.failure(&place, why),
+                },
                 FileKind::File => {
                     copying.progress.found(stat.len_bytes);
                     if jobs.send(Download { place, stat, folder, name, local }).await.is_err() {
