@@ -339,6 +339,7 @@ fn programs_are_told_of_each_file() {
     let of = |name: &str| records.iter().find(|r| r["url"].as_str().is_some_and(|url| url.ends_with(name))).unwrap();
     assert_eq!((&of("/a")["status"], &of("/a")["bytes"]), (&"copied".into(), &3.into()));
     assert_eq!(of("/a")["sha256"], "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_eq!(of("/nothing")["status"], "failed");
     let total = records.last().unwrap();
     assert_eq!((&total["event"], &total["files"], &total["failed"]), (&"total".into(), &2.into(), &1.into()));
 }
@@ -363,6 +364,24 @@ fn a_server_that_dies_is_said_once_and_leaves_no_file() {
         let file = scene.here().join("d").join(&name);
         assert!(name.ends_with(".part") || std::fs::metadata(file).unwrap().len() == 20_000_000, "{name}");
     }
+}
+
+#[test]
+fn what_is_read_only_stays_so_where_that_is_wanted() {
+    let scene = Scene::new();
+    let local = write(&scene.here().join("x"), "x");
+    std::fs::set_permissions(&local, PermissionsExt::from_mode(0o444)).unwrap();
+    scene.well(&["put", "-p", "x", "@kept"]);
+    scene.well(&["put", "x", "@"]);
+    let attributes = |path: &str| {
+        let said = scene.well(&["stat", "--json", path]);
+        serde_json::from_str::<serde_json::Value>(&said).unwrap()["attributes"].to_string()
+    };
+    assert!(attributes("@kept").contains("read-only") && !attributes("@x").contains("read-only"));
+    scene.well(&["get", "-p", "@kept"]);
+    assert_eq!(std::fs::metadata(scene.here().join("kept")).unwrap().mode() & 0o777, 0o444);
+    scene.well(&["get", "@kept", "y"]);
+    assert_ne!(std::fs::metadata(scene.here().join("y")).unwrap().mode() & 0o200, 0);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use client::{Chunk, File, Stat};
+use smb_wire::fscc::FileAttributes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -170,9 +171,15 @@ impl Copying {
         Keep {
             written: stat.times.written.filter(|_| times),
             accessed: stat.times.accessed.filter(|_| times),
-            mode: stat.mode.filter(|_| self.args.preserve),
+            mode: stat.mode.or_else(|| read_only(stat)).filter(|_| self.args.preserve),
         }
     }
+}
+
+/// What a file that an SMB server calls read-only is here.
+fn read_only(stat: &Stat) -> Option<u32> {
+    const MODE: u32 = 0o444;
+    (!stat.is_dir() && stat.attributes.contains(FileAttributes::READONLY)).then_some(MODE)
 }
 
 impl End {

@@ -99,7 +99,7 @@ pub async fn on_servers(copying: &Arc<Copying>, places: Vec<Place>, target: &Pat
             break;
         }
         if let Err(trouble) = named(copying, &place, target, several, &jobs).await {
-            copying.fail(&place, trouble);
+            copying.fail(&place, trouble).await;
         }
     }
     copying.progress.found_all();
@@ -146,7 +146,7 @@ async fn tree(copying: &Arc<Copying>, top: Source, jobs: &Sender<Download>) {
             let mut found = Vec::new();
             let place = source.place.clone();
             if let Err(trouble) = look_into(&copying, source, &jobs, &mut found).await {
-                copying.fail(&place, trouble);
+                copying.fail(&place, trouble).await;
             }
             found
         }
@@ -222,11 +222,13 @@ pub async fn on_this_machine(
         && !is_exact
         && let Err(error) = change::make_all(&target.remote, &target.path).await
     {
-        return copying.fail(target, error.into());
+        return copying.fail(target, error.into()).await;
     }
     let is_inside = !is_exact && (ends_in_slash || change::is_directory(target).await);
     if sources.len() > 1 && !is_inside {
-        return copying.fail(target, Trouble::Differs("it is no directory, so only one thing can go there".into()));
+        return copying
+            .fail(target, Trouble::Differs("it is no directory, so only one thing can go there".into()))
+            .await;
     }
     for source in sources.iter().map(PathBuf::from) {
         if copying.report.is_lost() {
@@ -236,12 +238,12 @@ pub async fn on_this_machine(
             (false, _) => target.clone(),
             (true, Ok(name)) => target.join(name),
             (true, Err(error)) => {
-                copying.fail(target, error.into());
+                copying.fail(target, error.into()).await;
                 continue;
             }
         };
         if let Err(trouble) = given(copying, source, &place, &jobs).await {
-            copying.fail(&place, trouble);
+            copying.fail(&place, trouble).await;
         }
     }
     copying.progress.found_all();
@@ -270,7 +272,7 @@ async fn given(copying: &Arc<Copying>, source: PathBuf, place: &Place, jobs: &Se
                 let mut found = Vec::new();
                 let place = origin.place.clone();
                 if let Err(trouble) = look_into_local(&copying, origin, &jobs, &mut found).await {
-                    copying.fail(&place, trouble);
+                    copying.fail(&place, trouble).await;
                 }
                 found
             }
@@ -342,7 +344,7 @@ async fn link_here(copying: &Copying, place: &Place, folder: Arc<Folder>, name: 
         blocking(move || folder.link(&name, &target)).await.map_err(Trouble::from)
     };
     if let Err(trouble) = made.await {
-        copying.fail(place, trouble);
+        copying.fail(place, trouble).await;
     }
 }
 
@@ -362,7 +364,7 @@ async fn link_there(copying: &Copying, place: &Place, local: &Path) {
         Ok(())
     };
     if let Err(trouble) = made.await {
-        copying.fail(place, trouble);
+        copying.fail(place, trouble).await;
     }
 }
 

@@ -11,6 +11,7 @@ mod upload;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
@@ -208,7 +209,7 @@ impl Copying {
     }
 
     /// Tells what became of one file.
-    async fn tell(&self, place: &Place, local: &Path, began: std::time::Instant, outcome: Result<Copied, Trouble>) {
+    async fn tell(&self, place: &Place, local: &Path, began: Instant, outcome: Result<Copied, Trouble>) {
         let mut record = json!({
             "event": "file",
             "url": place.remote.url(&place.path),
@@ -226,17 +227,15 @@ impl Copying {
             Ok(Copied::Skipped) => {
                 set("status", "skipped".into());
             }
-            Err(trouble) => {
-                set("status", "failed".into());
-                set("error", trouble.to_string().into());
-                self.fail(place, trouble);
-            }
+            Err(trouble) => return self.fail(place, trouble).await,
         }
         self.say(&record).await;
     }
 
-    /// Tells of what could not be copied. Of a lost connection once is enough.
-    fn fail(&self, place: &Place, trouble: Trouble) {
+    /// Tells of what could not be copied. Of a lost connection people are told once; that is enough.
+    async fn fail(&self, place: &Place, trouble: Trouble) {
+        let (url, error) = (place.remote.url(&place.path), trouble.to_string());
+        self.say(&json!({ "event": "file", "url": url, "status": "failed", "error": error })).await;
         let was_lost = self.report.is_lost();
         if let Trouble::Remote(error) = &trouble {
             self.report.note_loss(error);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use client::{File, OpenHow, SetAttributes, Times};
+use smb_wire::fscc::FileAttributes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -308,13 +309,17 @@ impl Copying {
         }
     }
 
-    /// Gives a copy on a server the mode of its source, where that is wanted and the protocol has modes.
+    /// Gives a copy on a server the mode of its source, where that is wanted; a server without modes can only be told that
+    /// nobody is to write.
     async fn set_mode(&self, place: &Place, keep: &Keep) -> Result<(), client::Error> {
-        if !self.args.preserve || !place.remote.has_modes() {
-            return Ok(());
-        }
-        let set = SetAttributes { mode: keep.mode, ..SetAttributes::default() };
-        place.remote.client.set_attributes(&place.path, &set).await
+        const OWNER_WRITES: u32 = 0o200;
+        let read_only = keep.mode.is_some_and(|mode| mode & OWNER_WRITES == 0);
+        let set = match place.remote.has_modes() {
+            true => SetAttributes { mode: keep.mode, ..SetAttributes::default() },
+            false if read_only => SetAttributes { dos: Some(FileAttributes::READONLY), ..SetAttributes::default() },
+            false => return Ok(()),
+        };
+        if self.args.preserve { place.remote.client.set_attributes(&place.path, &set).await } else { Ok(()) }
     }
 
     /// Notes what a directory on a server is to be given when nothing more is written into it.
@@ -340,7 +345,7 @@ impl Copying {
                 ..SetAttributes::default()
             };
             if let Err(error) = place.remote.client.set_attributes(&place.path, &set).await {
-                self.fail(place, error.into());
+                self.fail(place, error.into()).await;
             }
         }
     }
