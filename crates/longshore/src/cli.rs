@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::bench::BenchArgs;
 use crate::commands::args::FileCommand;
 use crate::config::LogFormat;
 
@@ -27,6 +28,8 @@ pub enum Command {
     User(UserArgs),
     /// Say what is wrong with a configuration file
     Check(CheckArgs),
+    /// Measure file servers: load one, compare many
+    Bench(BenchArgs),
     /// Work on a server's files.
     #[command(flatten)]
     Files(FileCommand),

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod assembly;
+mod bench;
 mod cli;
 mod commands;
 mod config;
@@ -53,6 +54,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::User(arguments) => user_command::run(&arguments),
         Command::Check(arguments) => plan::check(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Files(command) => commands::run(&command),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::Man { directory } => commands::manual::man(&directory),
