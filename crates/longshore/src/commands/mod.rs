@@ -11,6 +11,7 @@ mod list;
 pub mod manual;
 mod report;
 mod secrets;
+mod trail;
 mod transfer;
 mod words;
 
