@@ -228,7 +228,10 @@ impl Router {
             return;
         }
         let Some(server) = self.server.upgrade() else { return };
-        let stays = opens.into_iter().fold(false, |stays, id| server.purge_durable(id) || stays);
+        let mut stays = false;
+        for id in opens {
+            stays |= server.purge_durable(id);
+        }
         if stays {
             // Nobody is there who could say that it is given up: its client finds that when it comes back.
             let _ = server.table.acknowledge(server.now(), notice.file, &notice.holder, notice.to);
