@@ -361,7 +361,6 @@ fn needs_tree(command: Command) -> bool {
             | Command::TreeConnect
             | Command::Echo
             | Command::Cancel
-            | Command::OplockBreak
     )
 }
 
