@@ -185,9 +185,10 @@ svg{display:block;max-width:100%;height:auto}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;width:100%}
 th,td{text-align:left;padding:4px 12px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:break-word}
-.figures td:nth-child(2){white-space:nowrap}
+.figures td{white-space:nowrap}
+.figures td:last-child{white-space:normal}
 .pairs td,.pairs th{overflow-wrap:anywhere}
-thead th{color:var(--muted);font-weight:600;white-space:nowrap}
+thead th{color:var(--muted);font-weight:600;vertical-align:bottom}
 tbody th{font-weight:500}
 text{fill:var(--fg);font:12px system-ui,-apple-system,Segoe UI,Roboto,sans-serif}
 .tick{fill:var(--muted);font-size:11px}
