@@ -8,6 +8,7 @@ use std::sync::Arc;
 use smb_wire::fscc::FileAttributes;
 
 use crate::error::{At, Error, ErrorKind};
+use crate::nfs;
 use crate::smb;
 use crate::stat::{Stat, Times};
 use crate::stream::{self, Chunk, Part, ReadStream, WriteStream};
@@ -67,6 +68,7 @@ pub struct File {
 #[derive(Debug, Clone)]
 pub(crate) enum Open {
     Smb(Arc<smb::Open>),
+    Nfs(Arc<nfs::Open>),
 }
 
 impl File {
@@ -88,6 +90,7 @@ impl File {
     pub async fn stat(&self) -> Result<Stat, Error> {
         let stat = match &self.open {
             Open::Smb(open) => open.stat().await,
+            Open::Nfs(open) => open.stat().await,
         };
         stat.at("stat", self.path())
     }
@@ -144,6 +147,7 @@ impl File {
     pub async fn sync(&self) -> Result<(), Error> {
         let synced = match &self.open {
             Open::Smb(open) => open.sync().await,
+            Open::Nfs(open) => open.sync().await,
         };
         synced.at("sync", self.path())
     }
@@ -152,6 +156,7 @@ impl File {
     pub async fn set_len(&self, len_bytes: u64) -> Result<(), Error> {
         let set = match &self.open {
             Open::Smb(open) => open.set_len(len_bytes).await,
+            Open::Nfs(open) => open.set_len(len_bytes).await,
         };
         set.at("set the length of", self.path())
     }
@@ -160,6 +165,7 @@ impl File {
     pub async fn set_times(&self, times: &Times) -> Result<(), Error> {
         let set = match &self.open {
             Open::Smb(open) => open.set_basic(times, FileAttributes::empty()).await,
+            Open::Nfs(open) => open.set_times(times).await,
         };
         set.at("set the times of", self.path())
     }
@@ -169,6 +175,7 @@ impl File {
     pub async fn lock(&self, range: Range<u64>, exclusive: bool, wait: bool) -> Result<(), Error> {
         let locked = match &self.open {
             Open::Smb(open) => open.lock(range, exclusive, wait).await,
+            Open::Nfs(open) => open.lock(range, exclusive, wait).await,
         };
         locked.at("lock", self.path())
     }
@@ -177,6 +184,7 @@ impl File {
     pub async fn unlock(&self, range: Range<u64>) -> Result<(), Error> {
         let unlocked = match &self.open {
             Open::Smb(open) => open.unlock(range).await,
+            Open::Nfs(open) => open.unlock(range).await,
         };
         unlocked.at("unlock", self.path())
     }
@@ -185,6 +193,8 @@ impl File {
     pub async fn copy_range(&self, from: u64, target: &Self, to: u64, len_bytes: u64) -> Result<(), Error> {
         let copied = match (&self.open, &target.open) {
             (Open::Smb(open), Open::Smb(target)) => open.copy_range(from, target, to, len_bytes).await,
+            (Open::Nfs(open), Open::Nfs(target)) => open.copy_range(from, target, to, len_bytes).await,
+            _ => Err(ErrorKind::Input("the two files are at different servers")),
         };
         copied.at("copy", self.path())
     }
@@ -194,6 +204,8 @@ impl File {
         let closed = match &self.open {
             Open::Smb(open) if Arc::strong_count(open) > 1 => Ok(()),
             Open::Smb(open) => open.close().await,
+            Open::Nfs(open) if Arc::strong_count(open) > 1 => Ok(()),
+            Open::Nfs(open) => open.close().await,
         };
         closed.at("close", self.path())
     }
@@ -208,6 +220,7 @@ impl Open {
     pub fn stat_at_open(&self) -> Stat {
         match self {
             Self::Smb(open) => open.stat_at_open,
+            Self::Nfs(open) => open.stat_at_open,
         }
     }
 
@@ -215,6 +228,7 @@ impl Open {
     pub fn read_bytes(&self) -> u32 {
         match self {
             Self::Smb(open) => open.share.handle.limits().read_bytes.max(1),
+            Self::Nfs(open) => open.read_bytes(),
         }
     }
 
@@ -222,6 +236,7 @@ impl Open {
     pub fn write_bytes(&self) -> u32 {
         match self {
             Self::Smb(open) => open.share.handle.limits().write_bytes.max(1),
+            Self::Nfs(open) => open.write_bytes(),
         }
     }
 
@@ -229,6 +244,7 @@ impl Open {
     pub fn stream_bytes(&self) -> u32 {
         match self {
             Self::Smb(open) => open.share.stream_bytes,
+            Self::Nfs(open) => open.share.stream_bytes,
         }
     }
 
@@ -236,6 +252,7 @@ impl Open {
     pub fn send_read(&self, offset: u64, len_bytes: u32) -> Reading {
         match self {
             Self::Smb(open) => Reading::Smb(open.send_read(offset, len_bytes)),
+            Self::Nfs(open) => Reading::Nfs(open.send_read(offset, len_bytes)),
         }
     }
 
@@ -243,6 +260,7 @@ impl Open {
     pub fn send_write(&self, offset: u64, data: &[u8]) -> Writing {
         match self {
             Self::Smb(open) => Writing::Smb(open.send_write(offset, data)),
+            Self::Nfs(open) => Writing::Nfs(open.send_write(offset, data)),
         }
     }
 }
@@ -251,6 +269,7 @@ impl Open {
 #[derive(Debug)]
 pub(crate) enum Reading {
     Smb(smb::Pending),
+    Nfs(nfs::Reading),
 }
 
 impl Reading {
@@ -259,6 +278,7 @@ impl Reading {
     pub async fn answer(&mut self, len_bytes: u32) -> Result<Option<Part>, ErrorKind> {
         match self {
             Self::Smb(pending) => smb::was_read(pending.answer().await?, len_bytes),
+            Self::Nfs(reading) => reading.answer().await,
         }
     }
 }
@@ -267,6 +287,7 @@ impl Reading {
 #[derive(Debug)]
 pub(crate) enum Writing {
     Smb(smb::Pending),
+    Nfs(nfs::Writing),
 }
 
 impl Writing {
@@ -274,6 +295,7 @@ impl Writing {
     pub async fn answer(&mut self, len_bytes: u32) -> Result<(), ErrorKind> {
         match self {
             Self::Smb(pending) => smb::was_written(pending.answer().await?, len_bytes),
+            Self::Nfs(writing) => writing.answer().await,
         }
     }
 }

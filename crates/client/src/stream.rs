@@ -6,13 +6,14 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::buffer::Buffer;
 use crate::error::{At, Error};
 use crate::file::{Open, Reading, Writing};
 
 /// A piece of a file, in the buffer it was received into.
 #[derive(Debug, Clone)]
 pub struct Chunk {
-    buf: Vec<u8>,
+    buf: Buffer,
     range: Range<usize>,
     offset: u64,
 }
@@ -39,8 +40,18 @@ impl std::ops::Deref for Chunk {
 /// A part of a buffer.
 #[derive(Debug)]
 pub(crate) struct Part {
-    pub buf: Vec<u8>,
+    pub buf: Buffer,
     pub range: Range<usize>,
+}
+
+impl Part {
+    /// The bytes alone.
+    pub fn into_vec(self) -> Vec<u8> {
+        let mut bytes = self.buf.into_vec();
+        bytes.truncate(self.range.end);
+        bytes.drain(..self.range.start.min(self.range.end));
+        bytes
+    }
 }
 
 /// The file a stream is of.

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 
 /// The variable a password is taken from.
-const VARIABLE: &str = "LONGSHORE_PASSWORD";
+pub const VARIABLE: &str = "LONGSHORE_PASSWORD";
 /// A bound on what a wrong path can make us read.
 const MAX_BYTES: u64 = 4096;
 /// Letters and digits nobody mistakes for one another: 32, so that each is worth 5 bits.
@@ -38,7 +38,8 @@ pub fn known(user: &str, file: Option<&Path>) -> Result<Zeroizing<String>, Failu
     }
 }
 
-fn from_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
+/// The first line of a file, or of standard input for `-`.
+pub fn from_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |error: io::Error| {
         Failure::usage(format!("cannot read the password from {}: {error}; check --password-file", path.display()))
     };
