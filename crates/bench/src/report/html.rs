@@ -187,6 +187,8 @@ table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;
 th,td{text-align:left;padding:4px 12px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:break-word}
 .figures td{white-space:nowrap}
 .figures td:last-child{white-space:normal}
+.pairs table{table-layout:fixed}
+.pairs th{width:28%}
 .pairs td,.pairs th{overflow-wrap:anywhere}
 thead th{color:var(--muted);font-weight:600;vertical-align:bottom}
 tbody th{font-weight:500}

@@ -20,13 +20,13 @@ impl Logins {
     /// Who logs in at this URL.
     pub fn of(&mut self, url: &str, file: Option<&Path>) -> Result<Credentials, Failure> {
         let url = url.parse::<Url>().map_err(|error| Failure::usage(format!("{url}: {error}")))?;
+        if url.protocol() != Protocol::Smb {
+            return Ok(Credentials::anonymous());
+        }
         let user = match url.user() {
             "" => std::env::var("USER").unwrap_or_else(|_| "root".to_owned()),
             user => user.to_owned(),
         };
-        if url.protocol() != Protocol::Smb {
-            return Ok(Credentials::password(&user, ""));
-        }
         let key = (user.clone(), file.map(Path::to_owned));
         let password = match self.known.get(&key) {
             Some(password) => password,

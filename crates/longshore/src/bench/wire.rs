@@ -125,8 +125,6 @@ fn path(place: &Place, number: u32) -> std::path::PathBuf {
 }
 
 fn description(client: &Client) -> String {
-    match client.negotiated() {
-        Some(smb) => format!("SMB {}, READs up to {} bytes", smb.dialect, smb.max_read_bytes),
-        None => "no particulars".to_owned(),
-    }
+    let read_bytes = client.negotiated().map(|smb| format!(", READs up to {} bytes", smb.max_read_bytes));
+    client.description() + &read_bytes.unwrap_or_default()
 }
