@@ -228,7 +228,7 @@ impl Thread {
     fn run(self, gate: Gate) {
         let done = match self.place.address() {
             Address::Bare(bare) => self.over_bare(bare, &gate),
-            Address::Url { .. } => self.over_the_client(&gate),
+            Address::Server(_) => self.over_the_client(&gate),
         };
         let _ = gate.tell.send(Told::Done(done));
     }
