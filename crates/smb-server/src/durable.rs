@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use coherence::{AccessKinds, Caching, HolderKey, Identity, ShareKinds};
 use futures_channel::oneshot;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use vfs::{Executor, FileId};
 
 use crate::handlers::close;
@@ -89,6 +89,11 @@ pub struct Disconnected {
 }
 
 impl Disconnected {
+    /// Until when its client can come back.
+    pub fn until_ms(&self) -> u64 {
+        self.until_ms
+    }
+
     /// Its file.
     pub fn file(&self) -> Option<&Arc<FileOpen>> {
         match &self.open.object {
@@ -122,9 +127,15 @@ pub struct Durables {
     /// Files whose last open was closed because somebody else needed them, and which may be deleted because of that.
     going: Mutex<HashMap<FileId, Vec<oneshot::Sender<()>>>>,
     lost_files: Arc<LostFiles>,
+    turn: Mutex<()>,
 }
 
 impl Durables {
+    /// Held while an open goes from here to a session: two requests that want the same one must not miss it in both.
+    pub fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock()
+    }
+
     /// When the next client is late.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         self.disconnected.lock().values().map(|d| d.until_ms).min()

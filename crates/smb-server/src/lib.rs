@@ -26,6 +26,7 @@ mod mailbox;
 mod meta;
 mod notify;
 mod open;
+mod opens;
 mod persistent;
 mod posix;
 mod reply;

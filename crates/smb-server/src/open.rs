@@ -35,6 +35,8 @@ pub struct Open {
     pub sequence: Sequence,
     /// Nothing was done with it yet: the CREATE that made it may be told again (Open.IsReplayEligible).
     pub replayable: AtomicBool,
+    /// A request that named it brought it back, no CREATE: one that asks for it back may still come.
+    pub unasked: AtomicBool,
 }
 
 /// What can be opened.

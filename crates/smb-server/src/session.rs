@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Cipher, SealingKey, SigningAlgorithm, SigningKey};
-use smb_wire::smb2::Dialect;
+use smb_wire::smb2::{Dialect, FileHandle};
 use vfs::Cred;
 
 use crate::mailbox::Mailbox;
 use crate::open::Open;
+use crate::opens::Opens;
 use crate::slab::Slab;
 use crate::tree::Tree;
 use crate::waiting::Ended;
@@ -73,7 +74,7 @@ pub struct Session {
     /// Tree connects.
     pub trees: Mutex<Slab<Arc<Tree>>>,
     /// Opens.
-    pub opens: Mutex<Slab<Arc<Open>>>,
+    pub opens: Mutex<Opens>,
     /// The connections it is used on.
     channels: Mutex<Vec<Arc<Mailbox>>>,
 }
@@ -163,9 +164,9 @@ impl Session {
         self.trees.lock().values().find(|t| t.id == id).cloned()
     }
 
-    /// The open `volatile`.
-    pub fn open(&self, volatile: u64) -> Option<Arc<Open>> {
-        self.opens.lock().get(volatile).cloned()
+    /// The open of that FileId.
+    pub fn open(&self, handle: FileHandle) -> Option<Arc<Open>> {
+        self.opens.lock().get(handle).cloned()
     }
 
     /// Ends the session and hands over its opens, to be closed.

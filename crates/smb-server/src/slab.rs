@@ -25,16 +25,15 @@ impl<T> Slab<T> {
     }
 
     /// Puts in what `make` makes of its key.
-    pub fn insert_with(&mut self, make: impl FnOnce(u64) -> T) -> u64 {
+    pub fn insert_with(&mut self, make: impl FnOnce(u64) -> T) -> &T {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, value: None });
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
         let key = u64::from(slot.generation) << 32 | (u64::from(index) + 1);
-        slot.value = Some(make(key));
         self.len += 1;
-        key
+        slot.value.insert(make(key))
     }
 
     fn index(&self, key: u64) -> Option<usize> {
@@ -80,12 +79,12 @@ mod tests {
     #[test]
     fn a_stale_key_finds_nothing() {
         let mut slab = Slab::default();
-        let first = slab.insert_with(|key| key);
+        let first = *slab.insert_with(|key| key);
         assert_ne!(first, 0);
         assert_eq!(slab.get(first), Some(&first));
         assert_eq!(slab.remove(first), Some(first));
         assert_eq!(slab.remove(first), None);
-        let second = slab.insert_with(|key| key);
+        let second = *slab.insert_with(|key| key);
         assert_ne!(first, second);
         assert_eq!(slab.get(first), None);
         assert_eq!(slab.len(), 1);

@@ -134,7 +134,7 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
     let open = request.open(close.handle)?;
     let session = Arc::clone(request.session()?);
     request.conn.interrupt(&session, Ended::Open(session.id, open.handle));
-    let removed = session.opens.lock().remove(open.handle.volatile);
+    let removed = session.opens.lock().remove(open.handle);
     let open = removed.ok_or(NtStatus::FILE_CLOSED)?;
     let mut response = CloseResponse::default();
     if close.post_query

@@ -88,15 +88,9 @@ fn add(session: &Session, config: &Config, make: impl FnOnce(u32) -> Tree) -> Re
     if trees.len() >= config.max_trees {
         return Err(NtStatus::INSUFFICIENT_RESOURCES);
     }
-    let mut made = None;
-    trees.insert_with(|key| {
-        // 32 bits on the wire: the index in the low half, how often it was used in the high half.
-        let id = (key as u32 & 0xffff) | ((key >> 32) as u32) << 16;
-        let tree = Arc::new(make(id));
-        made = Some(Arc::clone(&tree));
-        tree
-    });
-    made.ok_or(NtStatus::INTERNAL_ERROR)
+    // 32 bits on the wire: the index in the low half, how often it was used in the high half.
+    let tree = trees.insert_with(|key| Arc::new(make((key as u32 & 0xffff) | ((key >> 32) as u32) << 16)));
+    Ok(Arc::clone(tree))
 }
 
 fn set_tree_id(out: &mut ReplyWriter, id: u32) {

@@ -109,15 +109,16 @@ impl Server {
         file.durability = Durability::persistent(record.create_guid, record.timeout_ms).into();
         file.lock_sequences = record.lock_sequences.clone().into();
         // Whoever sets it, it is set once.
-        let _ = file.kept.set(Kept { id: record.id, user: record.user.clone(), granted });
+        let handle = FileHandle { persistent: record.id, volatile: record.volatile };
+        let _ = file.kept.set(Kept { handle, user: record.user.clone(), granted });
         let target = Target::Disk(Arc::clone(share));
         let tree = Tree { id: 0, target, writable: true, cred, maximal_access: granted, encrypt: false };
-        let handle = FileHandle { persistent: record.id, volatile: 0 };
         // The sequence begins anew; a client that failed over comes with a later one. Its CREATE may have been answered
         // or not: it may be told again.
         let (sequence, replayable) = (Sequence::new(0), AtomicBool::new(true));
         let object = Object::File(Arc::new(file));
-        Ok(Arc::new(Open { handle, tree: Arc::new(tree), granted, object, sequence, replayable }))
+        let (tree, unasked) = (Arc::new(tree), AtomicBool::new(false));
+        Ok(Arc::new(Open { handle, tree, granted, object, sequence, replayable, unasked }))
     }
 
     fn enroll(&self, record: &Record) -> Result<Option<crate::router::Enrolled>, String> {

@@ -51,7 +51,7 @@ fn by_key(session: &Session, key: &[u8; KEY_BYTES]) -> Result<Arc<Open>, NtStatu
     let mut r = Reader::new(key);
     let wanted = FileHandle::decode(&mut r).map_err(|_| NtStatus::OBJECT_NAME_NOT_FOUND)?;
     let id = r.u64().map_err(|_| NtStatus::OBJECT_NAME_NOT_FOUND)?;
-    let open = session.open(wanted.volatile).filter(|open| open.handle == wanted && session.id == id);
+    let open = session.open(wanted).filter(|_| session.id == id);
     open.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
 }
 
@@ -211,7 +211,7 @@ pub(super) async fn duplicate_extents(
     let mut r = Reader::new(asked.input);
     let handle = FileHandle::decode(&mut r)?;
     let (from_bytes, to_bytes, len) = (r.u64()?, r.u64()?, r.u64()?);
-    let from = request.session()?.open(handle.volatile).filter(|open| open.handle == handle);
+    let from = request.session()?.open(handle);
     let from = from.ok_or(NtStatus::INVALID_HANDLE)?;
     require_file(target)?;
     require_file(from.file()?)?;
