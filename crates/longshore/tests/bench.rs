@@ -236,6 +236,39 @@ fn a_threshold_is_swept_and_each_run_is_seen_to_take_its_path() {
 }
 
 #[test]
+fn a_sweep_of_runs_that_took_another_path_fails() {
+    let (home, docs) = home_with_share();
+    // Nothing that is encrypted can be moved.
+    let sweep = ["threshold", &docs, "--thresholds", "off,64k", "--bs", "128k", "--blocks", "2", "--encrypt", "--json"];
+    let output = bench(home.path(), &[&sweep[..], &SHORT[..]].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report = json(&output);
+    let reason = |o: &Value| {
+        let moves = report["cells"][o["cell"].as_u64().unwrap() as usize]["target"] == 1;
+        (moves, o["outcome"]["discarded"]["reason"].as_str().map(str::to_owned))
+    };
+    let reasons: Vec<_> = report["observations"].as_array().unwrap().iter().map(reason).collect();
+    assert!(reasons.iter().all(|(moves, reason)| reason.as_deref() == moves.then_some("wrong_path")), "{reasons:?}");
+    assert!(text(&output.stderr).contains("its READs should have been moved: 0 were moved"), "{output:?}");
+}
+
+#[test]
+fn a_peer_that_does_not_start_is_told_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let (home, docs) = home_with_share();
+    for (name, script) in [("smbd", "echo no luck; exit 1"), ("smbpasswd", "exit 0")] {
+        let path = home.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:/usr/bin:/bin", home.path().display());
+    let output = longshore(home.path(), &["bench", "peers", "--dir", &docs]).env("PATH", path).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("samba is not ready: no luck") && said.contains("nobody to compare with"), "{said}");
+}
+
+#[test]
 fn without_peers_nothing_is_compared_and_nothing_goes_on_running() {
     let (home, docs) = home_with_share();
     let mut command = longshore(home.path(), &["bench", "peers", "--dir", &docs]);
