@@ -205,6 +205,7 @@ line.one{stroke:var(--muted);stroke-width:1.2}
 .block{fill:currentColor;opacity:.45}
 .curve{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}
 .d1{stroke-dasharray:7 3}.d2{stroke-dasharray:2.5 2.5}.d3{stroke-dasharray:9 3 2 3}
+@media screen{.wide{overflow-x:auto}.wide svg{min-width:720px}}
 @media print{@page{margin:14mm}body{font-size:11pt}main{max-width:none;padding:0}table{font-size:8pt}
 thead{display:table-header-group}figure,tr{break-inside:avoid}h2,h3,.note{break-after:avoid}.scroll{overflow:visible}
 .panels{grid-template-columns:1fr 1fr}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
