@@ -1,5 +1,5 @@
-//! The NFS half of the client against a server nobody here wrote, or our own over TCP. Not run by itself:
-//! `LONGSHORE_NFS_PEER=nfs://host:port/export/dir` says where it is, in a directory that may be filled and emptied.
+//! The NFS half of the client against a server nobody here wrote, or our own over TCP. Not run by itself: `conformance/client
+//! --nfs URL` says where it is, in a directory that may be filled and emptied.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};

@@ -9,6 +9,7 @@
 
 mod acl;
 mod change_times;
+mod changes;
 mod config;
 mod connection;
 mod counters;
@@ -28,6 +29,7 @@ mod notify;
 mod open;
 mod opens;
 mod persistent;
+mod places;
 mod posix;
 mod reply;
 mod router;

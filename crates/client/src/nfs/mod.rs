@@ -1,4 +1,4 @@
-//! NFS 3, 4.0, 4.1 and 4.2 from the client's side. `rpc` has the connection as a machine and the task that moves its
+//! NFS 3, 4.0, 4.1 and 4.2 from the client's side: what the facade finds when a URL begins with `nfs://`. `rpc` has the connection as a machine and the task that moves its
 //! bytes; `v3` and `v4` turn operations into calls; [`Share`] and [`Open`] are what the facade knows.
 
 mod attr;

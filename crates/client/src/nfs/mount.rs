@@ -10,7 +10,7 @@ use nfs_wire::rpc::{Flavor, program};
 use nfs_wire::xdr::{Bounded, Xdr};
 
 use super::rpc::driver::{self, Handle};
-use super::rpc::{Caller, Denied, Dial, Limits, Request, Response};
+use super::rpc::{Caller, Dial, Limits, Request, Response};
 use super::v3::Three;
 use super::v4::locked;
 use super::{Fh, Lines};
@@ -109,13 +109,15 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
 }
 
 async fn by_portmap(dial: &Arc<dyn Dial>, limits: Limits, caller: &Caller) -> Result<Handle, ErrorKind> {
+    const NOT_FOUND: ErrorKind =
+        ErrorKind::Input("the server's portmapper knows no MOUNT: where it is can be said with mountport= in the URL");
     let rpcbind = driver::start(Arc::clone(dial), portmap::PORT, limits, 1).await?;
     let args = Mapping { program: program::MOUNT, version: VERSION, protocol: IPPROTO_TCP, port: 0 };
     let request = Request::new(caller, program::PORTMAP, 2, PmapProc::GetPort as u32, |out| args.put(out));
     let port: u32 = rpcbind.call(request).await?.decode()?;
     match u16::try_from(port) {
         Ok(port) if port > 0 => Ok(driver::start(Arc::clone(dial), port, limits, 1).await?),
-        _ => Err(Failure::Denied(Denied::NoProgram).into()),
+        _ => Err(NOT_FOUND),
     }
 }
 

@@ -16,14 +16,14 @@ use super::pace::Pace;
 use super::rpc::driver::Pending;
 use super::rpc::{Request, Response};
 use super::share::{Share, Way};
-use super::v4::{Held, Span, Verdict, locked};
-use super::{Fh, v3, v4};
+use super::v4::{Effect, Held, Span, Verdict, locked};
+use super::{Fh, Lines, v3, v4};
 use crate::error::ErrorKind;
 use crate::stat::{Stat, Times};
 use crate::stream::Part;
 
-/// Bytes of one file that are kept for a server that restarts. With more, the next WRITE waits for a COMMIT.
-const MOST_DIRTY_BYTES: u64 = 64 << 20;
+/// Bytes of one file that are kept for a server that restarts before they are committed; at most twice as many.
+const COMMIT_BYTES: u64 = 32 << 20;
 /// How often a server may say that it lost what it was sent.
 const MOST_COMMITS: u32 = 8;
 /// How often in a row it may write nothing.
@@ -31,7 +31,11 @@ const MOST_IDLE_WRITES: u32 = 3;
 
 /// An open file.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct Open(Arc<Core>);
+
+/// The part that requests under way share.
+#[derive(Debug)]
+pub(crate) struct Core {
     pub share: Arc<Share>,
     fh: Fh,
     pub stat_at_open: Stat,
@@ -94,7 +98,7 @@ struct Sent {
 
 impl Open {
     pub(super) fn new(share: &Arc<Share>, fh: Fh, stat_at_open: Stat, held: Option<Arc<Held>>) -> Self {
-        Self {
+        Self(Arc::new(Core {
             share: Arc::clone(share),
             fh,
             stat_at_open,
@@ -102,9 +106,19 @@ impl Open {
             dirty: Mutex::default(),
             committing: tokio::sync::Mutex::default(),
             is_closed: AtomicBool::new(false),
-        }
+        }))
     }
+}
 
+impl std::ops::Deref for Open {
+    type Target = Arc<Core>;
+
+    fn deref(&self) -> &Arc<Core> {
+        &self.0
+    }
+}
+
+impl Core {
     /// The most one READ brings.
     pub fn read_bytes(&self) -> u32 {
         match &self.share.way {
@@ -293,7 +307,7 @@ impl Open {
 
     /// Sends `data` to be written at `offset`, at once.
     pub fn send_write(self: &Arc<Self>, offset: u64, data: &[u8]) -> Writing {
-        let data = Bytes::copy_from_slice(data);
+        let data = self.lines().next().copy(data);
         let number = locked(&self.dirty).sent(offset, data.clone());
         let kept = Kept { open: Arc::clone(self), number, is_written: false };
         let sent = self.send(&write_at(offset, data.clone()));
@@ -306,11 +320,18 @@ impl Open {
 
     fn send(&self, make: &impl Fn(&Self, Stateid) -> Request) -> Sent {
         let stateid = self.stateid();
-        let (lines, generation) = match &self.share.way {
-            Way::Three(three, _) => (&three.lines, 0),
-            Way::Four(four, _) => (&four.lines, four.generation()),
+        let generation = match &self.share.way {
+            Way::Three(..) => 0,
+            Way::Four(four, _) => four.generation(),
         };
-        Sent { pending: lines.next().send(make(self, stateid)), stateid, generation }
+        Sent { pending: self.lines().next().send(make(self, stateid)), stateid, generation }
+    }
+
+    fn lines(&self) -> &Lines {
+        match &self.share.way {
+            Way::Three(three, _) => &three.lines,
+            Way::Four(four, _) => &four.lines,
+        }
     }
 
     /// The answer to what was sent; it is sent again while that can help.
@@ -327,7 +348,7 @@ impl Open {
                 }
                 Way::Four(four, _) => {
                     let response = four.noticed(sent.generation, answer)?;
-                    let verdict = four.judge(&response, false)?;
+                    let verdict = four.judge(&response, Effect::None)?;
                     (response, verdict, four.lines.timeout)
                 }
             };
@@ -346,8 +367,22 @@ impl Open {
         }
     }
 
+    /// A COMMIT goes out beside what is being written; with twice as much to be committed it is waited for.
+    async fn keep_bounded(self: &Arc<Self>) -> Result<(), ErrorKind> {
+        let dirty_bytes = locked(&self.dirty).written_bytes();
+        if dirty_bytes >= 2 * COMMIT_BYTES {
+            return self.sync().await;
+        }
+        if dirty_bytes >= COMMIT_BYTES && self.committing.try_lock().is_ok() {
+            let core = Arc::clone(self);
+            // What it could not commit is still there, for whoever commits next to find out why.
+            tokio::spawn(async move { core.sync().await });
+        }
+        Ok(())
+    }
+
     async fn send_commit(&self) -> Result<[u8; 8], ErrorKind> {
-        let make = |open: &Self, _| match &open.share.way {
+        let make = |open: &Core, _| match &open.share.way {
             Way::Three(three, _) => three.commit(&open.fh),
             Way::Four(four, _) => four.commit(&open.fh),
         };
@@ -395,7 +430,7 @@ impl Open {
 }
 
 /// The WRITE of `data` at `offset`.
-fn write_at(offset: u64, data: Bytes) -> impl Fn(&Open, Stateid) -> Request + Send {
+fn write_at(offset: u64, data: Bytes) -> impl Fn(&Core, Stateid) -> Request + Send {
     move |open, stateid| match &open.share.way {
         Way::Three(three, _) => three.write(&open.fh, offset, data.clone()),
         Way::Four(four, _) => four.write(&open.fh, stateid, offset, data.clone()),
@@ -404,7 +439,7 @@ fn write_at(offset: u64, data: Bytes) -> impl Fn(&Open, Stateid) -> Request + Se
 
 /// What is kept of a WRITE while it is under way: nothing, once nobody waits for it any more.
 struct Kept {
-    open: Arc<Open>,
+    open: Arc<Core>,
     number: Number,
     is_written: bool,
 }
@@ -415,8 +450,7 @@ impl Kept {
             locked(&self.open.dirty).written(self.number, verifier);
             self.is_written = true;
         }
-        let is_much = locked(&self.open.dirty).written_bytes() >= MOST_DIRTY_BYTES;
-        if is_much { self.open.sync().await } else { Ok(()) }
+        self.open.keep_bounded().await
     }
 }
 
@@ -430,22 +464,13 @@ impl Drop for Kept {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if *self.is_closed.get_mut() {
+        if self.is_closed.load(Relaxed) {
             return;
         }
-        // Nobody waits for the answers; a server that restarts just now may lose what it had not committed.
-        if locked(&self.dirty).written_bytes() > 0 {
-            let sent = self.send(&|open: &Self, _| match &open.share.way {
-                Way::Three(three, _) => three.commit(&open.fh),
-                Way::Four(four, _) => four.commit(&open.fh),
-            });
-            drop(sent);
-        }
-        let runtime = tokio::runtime::Handle::try_current();
-        if let (Some(held), Ok(runtime)) = (self.held.take(), runtime) {
-            runtime.spawn(async move {
-                let _: Result<(), ErrorKind> = held.close().await;
-            });
+        // Nobody waits for the answers.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let core = Arc::clone(&self.0);
+            runtime.spawn(async move { core.close().await });
         }
     }
 }

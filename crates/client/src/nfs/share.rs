@@ -14,7 +14,7 @@ use super::open::Open;
 use super::rpc::driver::{self, Handle};
 use super::rpc::{Caller, Denied, Dial, Limits, TcpDial};
 use super::v3::Three;
-use super::v4::Four;
+use super::v4::{Four, Whole};
 use super::{Fh, Lines, NfsStatus, name};
 use crate::error::ErrorKind;
 use crate::file::{Disposition, OpenHow};
@@ -257,8 +257,18 @@ impl Share {
         how: OpenHow,
         times: &Times,
     ) -> Result<(), ErrorKind> {
-        let open = Arc::new(self.open(path, how).await?);
         let wanted = Wanted::times(times);
+        let how = match &self.way {
+            Way::Three(..) => how,
+            Way::Four(four, root) => {
+                let names = name::components(path)?;
+                match four.write_whole(root, &names, data, how, &wanted).await? {
+                    Whole::Done => return Ok(()),
+                    Whole::Otherwise(how) => how,
+                }
+            }
+        };
+        let open = Arc::new(self.open(path, how).await?);
         let filled = async {
             let request_bytes = open.write_bytes() as usize;
             for (piece, offset) in data.chunks(request_bytes).zip((0u64..).step_by(request_bytes)) {
@@ -370,10 +380,15 @@ impl Meeting<'_> {
             Protocol::Nfs(Some(version)) => vec![version],
             _ => NfsVersion::ALL.into_iter().rev().collect(),
         };
+        let is_free = versions.len() > 1;
         let mut refused = ErrorKind::Input("no version of NFS is left to be tried");
         for version in versions {
             match self.meet_in(version).await {
                 Err(error) if is_of_the_version(&error) => refused = error,
+                // Version 4 may show its exports below another root than MOUNT does.
+                Err(ErrorKind::Nfs(status)) if is_free && version != NfsVersion::V3 && status.is_not_found() => {
+                    return self.meet_in_3().await.map_err(|_| ErrorKind::Nfs(status));
+                }
                 outcome => return outcome,
             }
         }
@@ -391,7 +406,13 @@ impl Meeting<'_> {
         let name: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let name = format!("longshore {} {name}", machine());
         let four = Four::new(self.lines(), minor, name.as_bytes(), chance()?, self.transfer_bytes).await?;
-        let root = four.export(&[self.url.share().as_bytes().to_vec()]).await?;
+        let root = match four.export(&[self.url.share().as_bytes().to_vec()]).await {
+            Ok(root) => root,
+            Err(error) => {
+                let _ = four.leave().await;
+                return Err(error);
+            }
+        };
         four.keep_alive();
         Ok(Way::Four(four, root))
     }

@@ -54,6 +54,11 @@ impl NfsStatus {
         self.is(NfsStat4::NOTSUPP) || self.is(NfsStat4::OP_ILLEGAL) || self.is(NfsStat4::OFFLOAD_NO_REQS)
     }
 
+    /// Whether a stateid was not understood.
+    pub(super) fn is_of_stateids(self) -> bool {
+        self.is(NfsStat4::BAD_STATEID) || self.is(NfsStat4::OLD_STATEID) || self.is(NfsStat4::STALE_STATEID)
+    }
+
     /// What might help, for a person.
     pub fn hint(self) -> Option<&'static str> {
         Some(match NfsStat4(self.number()) {

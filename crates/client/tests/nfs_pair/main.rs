@@ -5,7 +5,10 @@
 #[allow(dead_code)]
 mod world;
 
+mod faults;
+mod hostile;
 mod line;
+mod meeting;
 mod operations;
 
 use client::{Client, NfsVersion, Options, Url};
@@ -31,6 +34,7 @@ pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + i / 251 + i / 65_537) as u8).collect()
 }
 
+/// Where the export is.
 pub fn url(version: NfsVersion) -> Url {
     Url::nfs("longshore", "data", Some(version))
 }

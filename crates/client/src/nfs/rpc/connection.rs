@@ -11,6 +11,7 @@ use nfs_wire::xdr::{Put, Reader};
 use super::denied::Denied;
 use super::request::{Outgoing, Request, Response};
 use super::slots::{Slot, Slots};
+use crate::buffer::Buffer;
 use crate::smb::Failure;
 
 /// How many times the time without any answer one call may take, while others are answered.
@@ -49,13 +50,16 @@ pub struct Connection {
     next_sent: u64,
     first_xid: u32,
     last_progress: Duration,
+    /// Why a line was lost since the last answer. A server that takes calls and then hangs up must not be called for
+    /// ever.
+    lost_since: Option<Failure>,
 }
 
 #[derive(Debug)]
 enum State {
     Up,
-    /// The line is lost since then, for that reason.
-    Down(Duration, Failure),
+    /// The line is lost, and why.
+    Down(Failure),
     Over(Failure),
 }
 
@@ -67,6 +71,8 @@ struct InFlight {
     repeatable: bool,
     slot: Option<Slot>,
     since: Duration,
+    /// It may have arrived on a line that was lost.
+    was_repeated: bool,
 }
 
 impl Connection {
@@ -85,6 +91,7 @@ impl Connection {
             next_sent: 0,
             first_xid,
             last_progress: now,
+            lost_since: None,
         }
     }
 
@@ -111,7 +118,7 @@ impl Connection {
             return token;
         }
         if !self.is_busy() {
-            self.last_progress = now;
+            (self.last_progress, self.lost_since) = (now, None);
         }
         self.queue.push_back((token, request));
         self.pump(now);
@@ -129,6 +136,11 @@ impl Connection {
     /// The next call that is over.
     pub fn next_done(&mut self) -> Option<(Token, Result<Response, Failure>)> {
         self.done.pop_front()
+    }
+
+    /// How many calls are over and not given out, and how many the server has.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.done.len(), self.in_flight.len())
     }
 
     /// Whether calls wait to be sent or answered.
@@ -152,13 +164,13 @@ impl Connection {
     }
 
     /// Takes one record, its marks taken off. An error is the end of the line.
-    pub fn receive(&mut self, record: Vec<u8>, now: Duration) -> Result<(), Failure> {
+    pub fn receive(&mut self, record: Buffer, now: Duration) -> Result<(), Failure> {
         let mut r = Reader::new(&record);
         match Reply::decode(&mut r) {
             Ok(reply) => {
                 let denied = Denied::of(&reply.outcome);
                 let (xid, results_at) = (reply.xid, r.position());
-                self.answered(xid, denied, Response { record, results_at }, now);
+                self.answered(xid, denied, Response { record, results_at, was_repeated: false }, now);
             }
             Err(_) => self.called(&record)?,
         }
@@ -166,28 +178,32 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes go on moving, though no answer is complete.
+    /// Bytes go on moving, though no answer is complete. After a line was lost only an answer counts.
     pub fn progress(&mut self, now: Duration) {
-        self.last_progress = now;
+        if self.lost_since.is_none() {
+            self.last_progress = now;
+        }
     }
 
     /// The line is lost. `untouched` says of which records not one byte was sent.
-    pub fn lost(&mut self, why: Failure, untouched: &[u32], now: Duration) {
+    pub fn lost(&mut self, why: Failure, untouched: &[u32]) {
         if !matches!(self.state, State::Up) {
             return;
         }
-        self.state = State::Down(now, why);
+        self.lost_since = Some(why.clone());
+        self.state = State::Down(why);
         let unsent: Vec<u32> = self.out.drain(..).map(|out| out.xid()).chain(untouched.iter().copied()).collect();
         self.refusals = 0;
         let (in_flight, done) = (&mut self.in_flight, &mut self.done);
         in_flight.retain(|_, call| {
-            let may_repeat = call.repeatable || call.slot.is_some() || unsent.contains(&call.outgoing.xid());
+            let is_unsent = unsent.contains(&call.outgoing.xid());
+            call.was_repeated |= !is_unsent;
+            let may_repeat = call.repeatable || call.slot.is_some() || is_unsent;
             if !may_repeat {
                 done.push_back((call.token, Err(Failure::Interrupted)));
             }
             may_repeat
         });
-        self.last_progress = now;
     }
 
     /// Another line is there.
@@ -196,20 +212,14 @@ impl Connection {
             return;
         }
         self.state = State::Up;
-        self.last_progress = now;
         self.out.extend(self.in_flight.values().map(|call| call.outgoing.clone()));
-        self.in_flight.values_mut().for_each(|call| call.since = now);
         self.pump(now);
     }
 
     /// The line is still lost, for this reason.
-    pub fn not_found(&mut self, why: Failure, now: Duration) {
-        if let State::Down(since, old) = &mut self.state {
+    pub fn not_found(&mut self, why: Failure) {
+        if let State::Down(old) = &mut self.state {
             *old = why;
-            if now >= *since + self.limits.timeout {
-                let why = old.clone();
-                self.give_up(&why);
-            }
         }
     }
 
@@ -229,14 +239,15 @@ impl Connection {
         if self.deadline().is_none_or(|deadline| deadline > now) {
             return false;
         }
-        let why = match &self.state {
-            State::Down(_, why) => why.clone(),
+        let why = match (&self.state, self.lost_since.take()) {
+            (State::Down(why), _) => why.clone(),
+            (_, Some(why)) => why,
             _ => Failure::Timeout(self.limits.timeout),
         };
         self.give_up(&why);
         if matches!(self.state, State::Up) {
             self.out.clear();
-            self.state = State::Down(now, why);
+            self.state = State::Down(why);
         }
         true
     }
@@ -280,13 +291,13 @@ impl Connection {
     fn emit(&mut self, token: Token, request: Request, slot: Option<Slot>, now: Duration) {
         let number = self.next_sent;
         self.next_sent += 1;
-        if self.in_flight.is_empty() {
+        if self.in_flight.is_empty() && self.lost_since.is_none() {
             self.last_progress = now;
         }
         let repeatable = request.repeatable;
         let outgoing = request.into_outgoing(self.xid_of(number));
         self.out.push_back(outgoing.clone());
-        self.in_flight.insert(number, InFlight { token, outgoing, repeatable, slot, since: now });
+        self.in_flight.insert(number, InFlight { token, outgoing, repeatable, slot, since: now, was_repeated: false });
     }
 
     fn xid_of(&self, number: u64) -> u32 {
@@ -301,12 +312,13 @@ impl Connection {
     }
 
     /// An answer that nobody waits for, such as a second one, is passed over, and is no sign of life.
-    fn answered(&mut self, xid: u32, denied: Option<Denied>, response: Response, now: Duration) {
+    fn answered(&mut self, xid: u32, denied: Option<Denied>, mut response: Response, now: Duration) {
         let Some(call) = self.number_of(xid).and_then(|number| self.in_flight.remove(&number)) else { return };
-        self.last_progress = now;
+        (self.last_progress, self.lost_since) = (now, None);
         if let (Some(slot), Some(slots)) = (call.slot, &mut self.slots) {
             slots.release(slot, if denied.is_some() { &[] } else { response.results() });
         }
+        response.was_repeated = call.was_repeated;
         let answer = denied.map_or(Ok(response), |denied| Err(Failure::Denied(denied)));
         self.done.push_back((call.token, answer));
     }
@@ -336,4 +348,117 @@ impl Connection {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::nfs::rpc::Caller;
+    use nfs_wire::rpc::put_success;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const LIMITS: Limits = Limits { record_bytes: 1000, timeout: Duration::from_secs(30) };
+
+    fn call() -> Request {
+        Request::new(&Caller::nobody(), 100_003, 3, 0, |_| {})
+    }
+
+    fn machine() -> Connection {
+        Connection::new(LIMITS, u32::MAX, Duration::ZERO)
+    }
+
+    fn sent(machine: &mut Connection) -> Vec<u32> {
+        std::iter::from_fn(|| machine.next_outgoing()).map(|out| out.xid()).collect()
+    }
+
+    fn answer(machine: &mut Connection, xid: u32, now: Duration) {
+        let mut record = Vec::new();
+        put_success(xid, &mut record);
+        machine.receive(record.into(), now).unwrap();
+    }
+
+    #[test]
+    fn answers_find_their_calls_in_whatever_order() {
+        let mut machine = machine();
+        let tokens: Vec<Token> = (0..3).map(|_| machine.submit(call(), Duration::ZERO)).collect();
+        let xids = sent(&mut machine);
+        assert_eq!(xids, [u32::MAX, 0, 1], "ids go round");
+        for at in [2, 0, 1] {
+            answer(&mut machine, xids[at], SECOND);
+            assert_eq!(machine.next_done().map(|(token, _)| token), Some(tokens[at]));
+        }
+        answer(&mut machine, xids[0], SECOND);
+        assert!(machine.next_done().is_none() && !machine.is_busy());
+    }
+
+    #[test]
+    fn a_lost_line_repeats_what_may_be_repeated() {
+        let mut machine = machine();
+        let (again, once) = (machine.submit(call(), Duration::ZERO), machine.submit(call().once(), Duration::ZERO));
+        let xids = sent(&mut machine);
+        let unsent = machine.submit(call().once(), Duration::ZERO);
+        let unsent_xid = sent(&mut machine)[0];
+        machine.lost(Failure::Closed, &[unsent_xid]);
+        let (token, result) = machine.next_done().unwrap();
+        assert_eq!((token, result.unwrap_err()), (once, Failure::Interrupted));
+        assert!(machine.next_outgoing().is_none() && machine.wants_line());
+        machine.not_found(Failure::Network("refused".into()));
+        machine.found(SECOND);
+        assert_eq!(sent(&mut machine), [xids[0], unsent_xid]);
+        for (xid, token, was_repeated) in [(xids[0], again, true), (unsent_xid, unsent, false)] {
+            answer(&mut machine, xid, SECOND);
+            let (done, result) = machine.next_done().unwrap();
+            assert_eq!((done, result.unwrap().was_repeated()), (token, was_repeated));
+        }
+    }
+
+    #[test]
+    fn silence_and_lines_that_never_hold_end_within_the_timeout() {
+        let mut machine = machine();
+        machine.submit(call(), Duration::ZERO);
+        sent(&mut machine);
+        machine.progress(SECOND * 20);
+        assert_eq!(machine.deadline(), Some(SECOND * 50));
+        assert!(!machine.tick(SECOND * 49));
+        assert!(machine.tick(SECOND * 50));
+        assert_eq!(machine.next_done().unwrap().1.unwrap_err(), Failure::Timeout(LIMITS.timeout));
+        assert!(!machine.wants_line(), "nobody asks for anything");
+
+        // Each new line takes the call and hangs up.
+        machine.submit(call(), SECOND * 100);
+        assert!(machine.wants_line());
+        for second in 101..130 {
+            machine.found(SECOND * second);
+            sent(&mut machine);
+            machine.progress(SECOND * second);
+            machine.lost(Failure::Closed, &[]);
+            assert!(!machine.tick(SECOND * second));
+        }
+        // The first line had not been lost before; it counted.
+        assert!(machine.tick(SECOND * 131));
+        assert_eq!(machine.next_done().unwrap().1.unwrap_err(), Failure::Closed);
+    }
+
+    #[test]
+    fn whoever_calls_back_and_does_not_listen_is_left() {
+        let mut machine = machine();
+        let mut record = Vec::new();
+        let credential = nfs_wire::rpc::OpaqueAuth::NONE;
+        Call { xid: 1, program: 5, version: 1, procedure: 0, credential, verifier: credential }.put(&mut record);
+        for _ in 0..MOST_REFUSALS {
+            machine.receive(record.clone().into(), SECOND).unwrap();
+        }
+        assert!(machine.receive(record.clone().into(), SECOND).is_err());
+        assert_eq!(sent(&mut machine).len(), MOST_REFUSALS);
+        machine.drained();
+        machine.receive(record.into(), SECOND).unwrap();
+        assert!(machine.receive(vec![0; 3].into(), SECOND).is_err());
+    }
+
+    #[test]
+    fn a_record_is_as_long_as_may_be_and_no_longer() {
+        let machine = machine();
+        let mark = |len_bytes| FragmentHeader { last: false, len_bytes }.to_bytes();
+        assert!(machine.framing(mark(1000), 0).is_ok());
+        assert!(machine.framing(mark(1001), 0).is_err());
+        assert!(machine.framing(mark(1), 1000).is_err());
+        assert!(machine.framing(mark(0x7fff_ffff), usize::MAX).is_err());
+    }
+}

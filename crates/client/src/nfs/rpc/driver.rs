@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
 
@@ -14,11 +15,17 @@ use super::dial::{Dial, Dialling};
 use super::request::{Request, Response};
 use super::slots::Slots;
 use super::transit::{Intake, Outlet};
+use crate::buffer::{Buffer, Pool};
 use crate::smb::Failure;
 
 /// The pause before a line is tried again, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Fewer answers than this are given out at once: calls by the handful cost more than waiting.
+const LEAST_SPLIT: usize = 8;
+/// Data below this are not worth a buffer that is used again.
+const LARGE_BYTES: usize = 16 << 10;
 
 type Answer = Result<Response, Failure>;
 
@@ -32,6 +39,7 @@ enum Order {
 pub(crate) struct Handle {
     orders: mpsc::UnboundedSender<Order>,
     over: Arc<OnceLock<Failure>>,
+    pool: Pool,
 }
 
 impl std::fmt::Debug for Order {
@@ -49,6 +57,16 @@ impl Handle {
         Pending { answer: pending, over: Arc::clone(&self.over) }
     }
 
+    /// A copy of data to be sent.
+    pub fn copy(&self, data: &[u8]) -> Bytes {
+        if data.len() <= LARGE_BYTES {
+            return Bytes::copy_from_slice(data);
+        }
+        let mut buffer = self.pool.take(data.len());
+        buffer.extend_from_slice(data);
+        Bytes::from_owner(Owned(buffer))
+    }
+
     /// Sends a call and waits for the answer.
     pub async fn call(&self, request: Request) -> Answer {
         self.send(request).answer().await
@@ -57,6 +75,15 @@ impl Handle {
     /// See [`Connection::set_slots`].
     pub fn set_slots(&self, slots: Option<Slots>) {
         let _ = self.orders.send(Order::Slots(slots));
+    }
+}
+
+/// A buffer that goes back to the pool when all have let go of it.
+struct Owned(Buffer);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 
@@ -82,22 +109,24 @@ pub(crate) async fn start(dial: Arc<dyn Dial>, port: u16, limits: Limits, first_
     let (receiver, sender) = dialled.map_err(|error| Failure::Network(error.to_string()))?;
     let (orders, inbox) = mpsc::unbounded_channel();
     let over = Arc::<OnceLock<Failure>>::default();
+    let pool = Pool::default();
     let driver = Driver {
         machine: Connection::new(limits, first_xid, Duration::ZERO),
-        line: Some(Line { intake: Intake::new(receiver), outlet: Outlet::new(sender) }),
+        line: Some(Line { intake: Intake::new(receiver, pool.clone()), outlet: Outlet::new(sender) }),
         dialling: None,
         pause: FIRST_PAUSE,
         dial,
         port,
         timeout: limits.timeout,
         orders: inbox,
+        pool: pool.clone(),
         waiting: HashMap::new(),
         over: Arc::clone(&over),
         started: Instant::now(),
         handles_gone: false,
     };
     tokio::spawn(driver.run());
-    Ok(Handle { orders, over })
+    Ok(Handle { orders, over, pool })
 }
 
 struct Line {
@@ -115,6 +144,7 @@ struct Driver {
     port: u16,
     timeout: Duration,
     orders: mpsc::UnboundedReceiver<Order>,
+    pool: Pool,
     waiting: HashMap<Token, oneshot::Sender<Answer>>,
     over: Arc<OnceLock<Failure>>,
     started: Instant,
@@ -127,21 +157,29 @@ enum Happened {
     Sent(std::io::Result<usize>),
     Dialled(std::io::Result<(super::Receiver, super::Sender)>),
     TimePassed,
+    Nothing,
 }
 
 impl Driver {
     async fn run(mut self) {
         let mut timer = Box::pin(tokio::time::sleep(Duration::ZERO));
         loop {
-            self.deliver();
+            let holds_back = self.deliver();
+            if holds_back {
+                // Those who have their answers ask again, and the server has something to do meanwhile.
+                tokio::task::yield_now().await;
+                self.take_waiting_orders();
+            }
             if let Some(line) = &mut self.line {
                 line.outlet.fill(&mut self.machine);
             }
-            if self.handles_gone && !self.machine.is_busy() {
+            if self.handles_gone && !self.machine.is_busy() && !holds_back {
                 break;
             }
             self.dial_again();
-            match self.wait(&mut timer).await {
+            let happened = if holds_back { self.send_now().await } else { self.wait(&mut timer).await };
+            match happened {
+                Happened::Nothing => {}
                 Happened::Ordered(order) => self.take_orders(order),
                 Happened::Received(result) => self.received(result),
                 Happened::Sent(result) => self.sent(result),
@@ -178,6 +216,16 @@ impl Driver {
         }
     }
 
+    /// Sends what the line takes at once.
+    async fn send_now(&mut self) -> Happened {
+        let outlet = self.line.as_mut().map(|line| &mut line.outlet).filter(|outlet| !outlet.is_empty());
+        tokio::select! {
+            biased;
+            result = some(outlet.map(Outlet::send)) => Happened::Sent(result),
+            () = std::future::ready(()) => Happened::Nothing,
+        }
+    }
+
     fn now(&self) -> Duration {
         self.started.elapsed()
     }
@@ -187,13 +235,13 @@ impl Driver {
         if self.line.is_some() || self.dialling.is_some() || !self.machine.wants_line() {
             return;
         }
-        let (dialling, timeout) = (self.dial.dial(self.port), self.timeout);
+        let (dial, port, timeout) = (Arc::clone(&self.dial), self.port, self.timeout);
         let pause = if self.pause == FIRST_PAUSE { Duration::ZERO } else { self.pause };
         self.pause = (self.pause * 2).min(LAST_PAUSE);
         self.dialling = Some(Box::pin(async move {
             tokio::time::sleep(pause).await;
             let late = || std::io::Error::from(std::io::ErrorKind::TimedOut);
-            tokio::time::timeout(timeout, dialling).await.unwrap_or_else(|_| Err(late()))
+            tokio::time::timeout(timeout, dial.dial(port)).await.unwrap_or_else(|_| Err(late()))
         }));
     }
 
@@ -202,10 +250,11 @@ impl Driver {
         let now = self.now();
         match result {
             Ok((receiver, sender)) => {
-                self.line = Some(Line { intake: Intake::new(receiver), outlet: Outlet::new(sender) });
+                self.line =
+                    Some(Line { intake: Intake::new(receiver, self.pool.clone()), outlet: Outlet::new(sender) });
                 self.machine.found(now);
             }
-            Err(error) => self.machine.not_found(Failure::Network(error.to_string()), now),
+            Err(error) => self.machine.not_found(Failure::Network(error.to_string())),
         }
     }
 
@@ -215,6 +264,10 @@ impl Driver {
             return;
         };
         self.take_order(order);
+        self.take_waiting_orders();
+    }
+
+    fn take_waiting_orders(&mut self) {
         while let Ok(order) = self.orders.try_recv() {
             self.take_order(order);
         }
@@ -224,6 +277,9 @@ impl Driver {
         let now = self.now();
         match order {
             Order::Call(request, reply) => {
+                if !self.machine.is_busy() {
+                    self.pause = FIRST_PAUSE;
+                }
                 let token = self.machine.submit(request, now);
                 self.waiting.insert(token, reply);
             }
@@ -266,13 +322,17 @@ impl Driver {
 
     fn lose(&mut self, why: Failure) {
         let untouched = self.line.take().map(|line| line.outlet.untouched()).unwrap_or_default();
-        let now = self.now();
-        self.machine.lost(why, &untouched, now);
+        self.machine.lost(why, &untouched);
     }
 
-    /// Gives the answers to those who wait for them.
-    fn deliver(&mut self) {
-        while let Some((token, answer)) = self.machine.next_done() {
+    /// Gives the answers to those who wait for them; all but half of them, and then says so, where the server has little
+    /// left to do: otherwise it and those who ask would take turns at waiting for each other.
+    fn deliver(&mut self) -> bool {
+        let (done, at_the_server) = self.machine.counts();
+        let holds_back = done >= LEAST_SPLIT && at_the_server < done / 2;
+        let most = if holds_back { done / 2 } else { done };
+        for _ in 0..most {
+            let Some((token, answer)) = self.machine.next_done() else { break };
             if let Some(reply) = self.waiting.remove(&token) {
                 // Whoever asked may have given up meanwhile.
                 let _ = reply.send(answer);
@@ -281,6 +341,7 @@ impl Driver {
         if let Some(failure) = self.machine.failure() {
             let _ = self.over.set(failure.clone());
         }
+        holds_back
     }
 
     /// The connection is over: whoever still asks is told why.

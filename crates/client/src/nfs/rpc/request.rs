@@ -8,6 +8,7 @@ use nfs_wire::nfs4::SequenceArgs;
 use nfs_wire::rpc::{AuthSys, Call, Flavor, FragmentHeader, MAX_GIDS, OpaqueAuth};
 use nfs_wire::xdr::{Bounded, List, Put, Reader, Xdr, offset_in, pad_bytes, to_vec};
 
+use crate::buffer::Buffer;
 use crate::error::ErrorKind;
 
 /// Where the transaction id stands: behind the record mark.
@@ -41,6 +42,7 @@ impl Caller {
 pub struct Request {
     pub(super) head: Vec<u8>,
     pub(super) body: Bytes,
+    tail: Vec<u8>,
     /// Sending it twice does no more than sending it once.
     pub(super) repeatable: bool,
     /// Where the arguments of SEQUENCE stand, and whether the server is to keep the answer.
@@ -55,13 +57,19 @@ impl Request {
         let credential = OpaqueAuth { flavor: caller.flavor, body: Bounded(&caller.body) };
         Call { xid: 0, program, version, procedure, credential, verifier: OpaqueAuth::NONE }.put(&mut head);
         put(&mut head);
-        Self { head, body: Bytes::new(), repeatable: true, sequence: None }
+        Self { head, body: Bytes::new(), tail: Vec::new(), repeatable: true, sequence: None }
     }
 
     /// With opaque data behind the arguments, whose length `put` has written.
     #[must_use]
     pub fn with_body(self, body: Bytes) -> Self {
         Self { body, ..self }
+    }
+
+    /// With more arguments behind the data.
+    #[must_use]
+    pub fn with_tail(self, tail: Vec<u8>) -> Self {
+        Self { tail, ..self }
     }
 
     /// Not to be sent again when it may have been done.
@@ -84,11 +92,11 @@ impl Request {
     }
 
     pub(super) fn into_outgoing(mut self, xid: u32) -> Outgoing {
-        let len_bytes = self.head.len() - XID_AT + self.body.len() + pad_bytes(self.body.len());
+        let len_bytes = self.head.len() - XID_AT + self.body.len() + pad_bytes(self.body.len()) + self.tail.len();
         let mark = FragmentHeader { last: true, len_bytes: u32::try_from(len_bytes).unwrap_or(u32::MAX) };
         self.head.patch_bytes(0, &mark.to_bytes());
         self.head.patch_u32(XID_AT, xid);
-        Outgoing { head: self.head.into(), body: self.body, xid }
+        Outgoing { head: self.head.into(), body: self.body, tail: self.tail.into(), xid }
     }
 }
 
@@ -97,18 +105,19 @@ impl Request {
 pub struct Outgoing {
     head: Bytes,
     body: Bytes,
+    tail: Bytes,
     xid: u32,
 }
 
 impl Outgoing {
     /// A record that lies whole in `head`, its mark included.
     pub(super) fn of(head: Vec<u8>, xid: u32) -> Self {
-        Self { head: head.into(), body: Bytes::new(), xid }
+        Self { head: head.into(), body: Bytes::new(), tail: Bytes::new(), xid }
     }
 
-    /// The record in its parts: mark and head, data, padding.
-    pub fn parts(&self) -> [&[u8]; 3] {
-        [&self.head, &self.body, ZEROS.get(..pad_bytes(self.body.len())).unwrap_or_default()]
+    /// The record in its parts: mark and head, data, padding, what follows.
+    pub fn parts(&self) -> [&[u8]; 4] {
+        [&self.head, &self.body, ZEROS.get(..pad_bytes(self.body.len())).unwrap_or_default(), &self.tail]
     }
 
     /// Bytes of all parts.
@@ -125,11 +134,17 @@ impl Outgoing {
 /// What a call brought: the record as it came.
 #[derive(Debug)]
 pub struct Response {
-    pub(super) record: Vec<u8>,
+    pub(super) record: Buffer,
     pub(super) results_at: usize,
+    pub(super) was_repeated: bool,
 }
 
 impl Response {
+    /// Whether the call was sent again on another line, after it may have arrived on the first.
+    pub fn was_repeated(&self) -> bool {
+        self.was_repeated
+    }
+
     /// The results.
     pub fn results(&self) -> &[u8] {
         self.record.get(self.results_at..).unwrap_or_default()
@@ -148,7 +163,7 @@ impl Response {
     }
 
     /// The record, for who keeps a part of it.
-    pub fn into_record(self) -> Vec<u8> {
+    pub fn into_record(self) -> Buffer {
         self.record
     }
 }
@@ -167,6 +182,10 @@ mod tests {
         assert_eq!(whole[..8], [0x80, 0, 0, 52, 0, 0, 0, 9]);
         assert_eq!(whole[44..], *b"\0\0\0\x05abcde\0\0\0");
         assert_eq!(outgoing.len_bytes(), whole.len());
+        let request = Request::new(&Caller::nobody(), 100_003, 3, 7, |out| out.put_u32(5));
+        let outgoing = request.with_body(Bytes::from_static(b"abcde")).with_tail(vec![1, 2, 3, 4]).into_outgoing(9);
+        let whole = outgoing.parts().concat();
+        assert_eq!((whole[3], &whole[53..]), (56, &b"\0\0\0\x01\x02\x03\x04"[..]));
     }
 
     #[test]

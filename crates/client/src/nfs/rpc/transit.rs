@@ -11,10 +11,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::connection::Connection;
 use super::dial::{Receiver, Sender};
 use super::request::Outgoing;
+use crate::buffer::{Buffer, Pool};
 use crate::smb::Failure;
 
-/// What one receive takes at most, where no large answer is under way.
-const INBOX_BYTES: usize = 64 << 10;
+/// What one receive takes at most, where no large answer is under way: 16 answers of 4 KiB and their headers.
+const INBOX_BYTES: usize = 80 << 10;
+/// A record that is longer is received into a buffer that is used again.
+const LARGE_BYTES: usize = 16 << 10;
 const MARK_BYTES: usize = 4;
 /// Slices in one write: the kernel takes 1024.
 const MOST_SLICES: usize = 256;
@@ -28,7 +31,8 @@ pub(super) struct Intake {
     receiver: Receiver,
     inbox: Vec<u8>,
     /// What is there of the present record.
-    record: Vec<u8>,
+    record: Buffer,
+    pool: Pool,
     /// Of the fragment under way: bytes missing, and whether it is the record's last.
     fragment: Option<(usize, bool)>,
     empty_fragments: u32,
@@ -37,16 +41,16 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    pub fn new(receiver: Receiver) -> Self {
+    pub fn new(receiver: Receiver, pool: Pool) -> Self {
         let inbox = Vec::with_capacity(INBOX_BYTES);
-        Self { receiver, inbox, record: Vec::new(), fragment: None, empty_fragments: 0, unreported: 0 }
+        Self { receiver, inbox, record: Buffer::default(), pool, fragment: None, empty_fragments: 0, unreported: 0 }
     }
 
     /// Receives once. Nothing is lost when this is given up before it is done.
     pub async fn receive(&mut self) -> io::Result<usize> {
         match self.fragment {
             Some((missing, last)) if missing > 0 => {
-                let count = self.receiver.read_buf(&mut (&mut self.record).limit(missing)).await?;
+                let count = self.receiver.read_buf(&mut (&mut *self.record).limit(missing)).await?;
                 self.fragment = Some((missing.saturating_sub(count), last));
                 Ok(count)
             }
@@ -99,7 +103,11 @@ impl Intake {
                 return Err(Failure::Protocol("a record in fragments without a byte"));
             }
         }
-        self.record.reserve_exact(len);
+        if self.record.is_empty() && len > LARGE_BYTES {
+            self.record = self.pool.take(len);
+        } else {
+            self.record.reserve_exact(len);
+        }
         self.fragment = Some((len, last));
         Ok(())
     }

@@ -145,7 +145,7 @@ pub(super) fn was_read(response: Response) -> Result<(Part, bool), ErrorKind> {
         return Err(ErrorKind::Nonsense("it says it read another number of bytes than it sends"));
     }
     let (range, eof) = (response.range_of(ok.data), ok.eof);
-    Ok((Part { buf: response.into_record().into(), range }, eof))
+    Ok((Part { buf: response.into_record(), range }, eof))
 }
 
 pub(super) fn was_written(response: &Response) -> Result<Written, ErrorKind> {

@@ -19,7 +19,7 @@ use super::super::pace::Pace;
 use super::super::rpc::{Request, Slots};
 use super::compound::result_of;
 use super::owner::Owners;
-use super::{Answer, Four, locked};
+use super::{Answer, Effect, Four, locked};
 use crate::error::ErrorKind;
 
 /// What a request holds beside what it moves: headers, credential, handles.
@@ -74,6 +74,7 @@ impl Four {
             most_ops: AtomicU32::new(MOST_OPS),
             no_copy: AtomicBool::new(minor < 2),
             no_clone: AtomicBool::new(minor < 2),
+            no_current: AtomicBool::new(minor < 1),
         });
         four.introduce().await?;
         four.reclaim_complete().await?;
@@ -281,7 +282,7 @@ impl Four {
             return Ok(());
         }
         let request = || {
-            self.request(true, |ops| {
+            self.request(Effect::Repeatable, |ops| {
                 ops.op(&Op::ReclaimComplete(false));
             })
         };

@@ -9,6 +9,7 @@ use nfs_wire::xdr::{Bounded, Reader, Xdr};
 use super::super::attr;
 use super::super::rpc::Response;
 use super::super::{Fh, rpc::Request};
+use super::Effect;
 use crate::error::ErrorKind;
 use crate::stat::Stat;
 
@@ -16,6 +17,8 @@ use crate::stat::Stat;
 pub(crate) struct Ops<'v> {
     call: CompoundCall,
     out: &'v mut Vec<u8>,
+    /// What stands behind the data that travel beside it, where there are any.
+    tail: Option<Vec<u8>>,
     /// Where the arguments of SEQUENCE stand.
     sequence_at: Option<usize>,
 }
@@ -26,7 +29,7 @@ impl<'v> Ops<'v> {
         const UNKNOWN: SequenceArgs =
             SequenceArgs { session_id: [0; 16], sequence_id: 0, slot_id: 0, highest_slot_id: 0, cache_this: false };
         let call = CompoundCall::begin(b"", minor, out);
-        let mut ops = Self { call, out, sequence_at: None };
+        let mut ops = Self { call, out, tail: None, sequence_at: None };
         if minor > 0 && in_session {
             ops.sequence_at = Some(ops.out.len() + 4);
             ops.op(&Op::Sequence(UNKNOWN));
@@ -36,7 +39,16 @@ impl<'v> Ops<'v> {
 
     /// Appends an operation.
     pub fn op<'a>(&mut self, op: &impl Xdr<'a>) -> &mut Self {
-        self.call.op(op, self.out);
+        match &mut self.tail {
+            Some(tail) => self.call.op(op, tail),
+            None => self.call.op(op, self.out),
+        }
+        self
+    }
+
+    /// The data of the last operation follow, beside it.
+    pub fn data_follow(&mut self) -> &mut Self {
+        self.tail = Some(Vec::new());
         self
     }
 
@@ -55,19 +67,19 @@ impl<'v> Ops<'v> {
         self.op(&Op::Getattr(attr::asked()))
     }
 
-    /// Ends it; answers where SEQUENCE is to be filled in.
-    pub fn end(self) -> Option<usize> {
+    /// Ends it; answers where SEQUENCE is to be filled in, and what stands behind the data.
+    pub fn end(self) -> (Option<usize>, Vec<u8>) {
         self.call.end(self.out);
-        self.sequence_at
+        (self.sequence_at, self.tail.unwrap_or_default())
     }
 }
 
 /// How a request travels: see [`Request`].
-pub(super) fn travelling(request: Request, sequence_at: Option<usize>, keep: bool, minor: u32) -> Request {
+pub(super) fn travelling(request: Request, sequence_at: Option<usize>, effect: Effect, minor: u32) -> Request {
     match sequence_at {
-        Some(at) => request.in_session(at, keep),
+        Some(at) => request.in_session(at, effect != Effect::None),
         // Outside of a session only the answer says whether something was done.
-        None if keep && minor == 0 => request.once(),
+        None if effect == Effect::Once && minor == 0 => request.once(),
         None => request,
     }
 }
@@ -139,6 +151,7 @@ impl<'a> Walk<'a> {
             | OpResult::Savefh(r)
             | OpResult::Restorefh(r)
             | OpResult::Clone(r)
+            | OpResult::Delegreturn(r)
             | OpResult::Renew(r)
             | OpResult::SetclientidConfirm(r)
             | OpResult::DestroySession(r)

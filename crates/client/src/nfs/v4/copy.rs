@@ -9,7 +9,7 @@ use nfs_wire::nfs4::{
 use nfs_wire::xdr::List;
 
 use super::compound::result_of;
-use super::{Four, Held, Verdict};
+use super::{Effect, Four, Held, Verdict};
 use crate::error::ErrorKind;
 use crate::nfs::pace::Pace;
 
@@ -35,7 +35,7 @@ impl Four {
             count_bytes: span.len_bytes,
         };
         let answer = self
-            .change(|ops| {
+            .set(|ops| {
                 ops.at(&from.fh).op(&Op::Savefh).at(&to.fh).op(&Op::Clone(args));
             })
             .await?;
@@ -67,11 +67,11 @@ impl Four {
             source_servers: List::new(&[]),
         };
         let answer = self
-            .change(|ops| {
+            .set(|ops| {
                 ops.at(&from.fh).op(&Op::Savefh).at(&to.fh).op(&Op::Copy(args));
             })
             .await?;
-        if let Verdict::Lost(status) = self.judge(&answer.0, true)? {
+        if let Verdict::Lost(status) = self.judge(&answer.0, Effect::Repeatable)? {
             return Err(status.into());
         }
         let mut walk = answer.walk()?;

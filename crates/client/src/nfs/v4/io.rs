@@ -7,14 +7,14 @@ use super::super::Fh;
 use super::super::open::Written;
 use super::super::rpc::{Request, Response};
 use super::compound::result_of;
-use super::{Answer, Four};
+use super::{Answer, Effect, Four};
 use crate::error::ErrorKind;
 use crate::stream::Part;
 
 impl Four {
     pub fn read(&self, fh: &Fh, stateid: Stateid, offset_bytes: u64, count_bytes: u32) -> Request {
         let args = ReadArgs { stateid, offset_bytes, count_bytes };
-        self.request(false, |ops| {
+        self.request(Effect::None, |ops| {
             ops.at(fh).op(&Op::Read(args));
         })
     }
@@ -26,12 +26,12 @@ impl Four {
         let build = |ops: &mut super::Ops<'_>| {
             ops.at(fh).op(&(OpNum::Write, (head, len_bytes)));
         };
-        self.request(false, build).with_body(data)
+        self.request(Effect::None, build).with_body(data)
     }
 
     pub fn commit(&self, fh: &Fh) -> Request {
         let args = CommitArgs { offset_bytes: 0, count_bytes: 0 };
-        self.request(false, |ops| {
+        self.request(Effect::None, |ops| {
             ops.at(fh).op(&Op::Commit(args));
         })
     }
@@ -48,7 +48,7 @@ pub(crate) fn was_read(response: Response) -> Result<(Part, bool), ErrorKind> {
         let ok = result?;
         (answer.0.range_of(ok.data), ok.eof)
     };
-    Ok((Part { buf: answer.0.into_record().into(), range }, eof))
+    Ok((Part { buf: answer.0.into_record(), range }, eof))
 }
 
 pub(crate) fn was_written(response: Response) -> Result<Written, ErrorKind> {

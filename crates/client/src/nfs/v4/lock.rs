@@ -12,7 +12,7 @@ use nfs_wire::xdr::Bounded;
 
 use super::opens::{Held, in_task};
 use super::owner::Owner;
-use super::{Ops, Verdict, locked};
+use super::{Effect, Ops, Verdict, locked};
 use crate::error::ErrorKind;
 use crate::nfs::pace::Pace;
 
@@ -113,7 +113,7 @@ impl Held {
         let build = |ops: &mut Ops<'_>, seqid| {
             ops.at(&self.fh).op(&Op::Lock(args(seqid)));
         };
-        let (answer, verdict) = self.four.sequenced(owner, build).await?;
+        let (answer, verdict) = self.four.sequenced(owner, Effect::Repeatable, build).await?;
         self.counted(owner, before, lock_stateid.is_some());
         if verdict != Verdict::Done {
             return Ok(Err(verdict));
@@ -147,49 +147,56 @@ impl Held {
     /// Unlocks a range.
     pub async fn unlock(self: &Arc<Self>, range: Range<u64>) -> Result<(), ErrorKind> {
         let held = Arc::clone(self);
-        in_task(async move {
-            let mut owner = held.owner.lock().await;
-            held.unlock_here(&mut owner, range).await
-        })
-        .await
+        in_task(async move { held.unlock_here(range).await }).await
     }
 
-    async fn unlock_here(&self, owner: &mut Owner, range: Range<u64>) -> Result<(), ErrorKind> {
-        let lock = Lock { range, exclusive: true };
+    async fn unlock_here(&self, range: Range<u64>) -> Result<(), ErrorKind> {
         let mut pace = Pace::new(self.four.lines.timeout);
         loop {
-            let (stateid, lock_seqid) = {
-                let locks = &locked(&self.state).locks;
-                (locks.stateid, locks.seqid)
+            self.usable()?;
+            let (generation, before) = (self.four.generation(), self.stateid());
+            let tried = {
+                let mut owner = self.owner.lock().await;
+                self.try_unlock(&mut owner, &range).await?
             };
-            // Who never locked has nothing to unlock.
-            let Some(stateid) = stateid else { return Ok(()) };
-            let args = LockuArgs {
-                lock_type: lock.kind(),
-                seqid: lock_seqid,
-                stateid: self.newest(stateid),
-                offset_bytes: lock.range.start,
-                len_bytes: lock.len_bytes(),
-            };
-            let before = owner.seqid;
-            let build = |ops: &mut Ops<'_>, _| {
-                ops.at(&self.fh).op(&Op::Locku(args));
-            };
-            let (answer, verdict) = self.four.sequenced(owner, build).await?;
-            self.counted(owner, before, true);
-            match verdict {
-                Verdict::Again(_) if pace.wait().await => continue,
-                Verdict::Again(status) | Verdict::Forgotten(status) | Verdict::Lost(status) => {
-                    return Err(status.into());
-                }
-                Verdict::Done => {}
+            match tried {
+                Ok(()) => return Ok(()),
+                Err(Verdict::Lost(status)) if !pace.wait().await => return Err(status.into()),
+                Err(Verdict::Lost(_)) => self.had_again(before).await?,
+                Err(verdict) => self.four.after(verdict, generation, &mut pace).await?,
             }
-            let stateid = super::compound::result_of!(answer.walk()?.pass(1)?, Locku)?;
-            let locks = &mut locked(&self.state).locks;
-            locks.stateid = Some(stateid);
-            locks.held.retain(|held| held.range != lock.range);
-            return Ok(());
         }
+    }
+
+    async fn try_unlock(&self, owner: &mut Owner, range: &Range<u64>) -> Result<Result<(), Verdict>, ErrorKind> {
+        let lock = Lock { range: range.clone(), exclusive: true };
+        let (stateid, lock_seqid) = {
+            let locks = &locked(&self.state).locks;
+            (locks.stateid, locks.seqid)
+        };
+        // Who never locked has nothing to unlock.
+        let Some(stateid) = stateid else { return Ok(Ok(())) };
+        let args = LockuArgs {
+            lock_type: lock.kind(),
+            seqid: lock_seqid,
+            stateid: self.newest(stateid),
+            offset_bytes: lock.range.start,
+            len_bytes: lock.len_bytes(),
+        };
+        let before = owner.seqid;
+        let build = |ops: &mut Ops<'_>, _| {
+            ops.at(&self.fh).op(&Op::Locku(args));
+        };
+        let (answer, verdict) = self.four.sequenced(owner, Effect::Repeatable, build).await?;
+        self.counted(owner, before, true);
+        if verdict != Verdict::Done {
+            return Ok(Err(verdict));
+        }
+        let stateid = super::compound::result_of!(answer.walk()?.pass(1)?, Locku)?;
+        let locks = &mut locked(&self.state).locks;
+        locks.stateid = Some(stateid);
+        locks.held.retain(|held| held.range != lock.range);
+        Ok(Ok(()))
     }
 
     /// Before CLOSE, which a server may refuse while locks are held (RFC 8881 18.2.3).
@@ -197,7 +204,7 @@ impl Held {
         let held: Vec<Lock> = locked(&self.state).locks.held.clone();
         for lock in held {
             // CLOSE will say what it thinks of those that stay.
-            let _ = self.unlock_here(owner, lock.range).await;
+            let _ = self.try_unlock(owner, &lock.range).await;
         }
     }
 

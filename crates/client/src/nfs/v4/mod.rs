@@ -11,6 +11,7 @@ mod names;
 mod opens;
 mod owner;
 mod reclaim;
+mod whole;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -31,6 +32,7 @@ pub(crate) use copy::Span;
 pub(super) use io::{was_committed, was_read, was_written};
 pub(crate) use opens::{Held, NEW_FILE_MODE};
 use owner::Owners;
+pub(crate) use whole::Whole;
 
 /// A server that speaks version 4.
 #[derive(Debug)]
@@ -54,6 +56,19 @@ pub(crate) struct Four {
     /// The server has said that it does not know COPY, or CLONE.
     pub no_copy: std::sync::atomic::AtomicBool,
     pub no_clone: std::sync::atomic::AtomicBool,
+    /// It does not understand the stateid of the operation before.
+    no_current: std::sync::atomic::AtomicBool,
+}
+
+/// What a compound does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It changes nothing.
+    None,
+    /// It changes something; done twice, no more than done once.
+    Repeatable,
+    /// It is to be done once.
+    Once,
 }
 
 /// What is to become of an answer.
@@ -88,15 +103,15 @@ impl Four {
         (self.most_ops.load(Relaxed) as usize).saturating_sub(8).max(1)
     }
 
-    /// The request of a compound. `keep`: it changes something, so that it must not be done twice.
-    pub fn request(&self, keep: bool, build: impl FnOnce(&mut Ops<'_>)) -> Request {
-        let mut sequence_at = None;
+    /// The request of a compound.
+    pub fn request(&self, effect: Effect, build: impl FnOnce(&mut Ops<'_>)) -> Request {
+        let mut end = (None, Vec::new());
         let request = Request::new(&self.lines.caller, program::NFS, VERSION, PROC_COMPOUND, |out| {
             let mut ops = Ops::begin(self.minor, true, out);
             build(&mut ops);
-            sequence_at = ops.end();
+            end = ops.end();
         });
-        compound::travelling(request, sequence_at, keep, self.minor)
+        compound::travelling(request.with_tail(end.1), end.0, effect, self.minor)
     }
 
     /// One that is not of a session: it makes one.
@@ -110,21 +125,26 @@ impl Four {
 
     /// A call that changes nothing.
     pub async fn ask(&self, build: impl Fn(&mut Ops<'_>)) -> Result<Answer, ErrorKind> {
-        self.insist(false, || self.request(false, &build)).await
+        self.insist(Effect::None, &build).await
     }
 
-    /// A call that changes something.
+    /// A call that changes something, and no more when it is made twice.
+    pub async fn set(&self, build: impl Fn(&mut Ops<'_>)) -> Result<Answer, ErrorKind> {
+        self.insist(Effect::Repeatable, &build).await
+    }
+
+    /// A call that may be done once only. Where it cannot be known whether it was, that is the error.
     pub async fn change(&self, build: impl Fn(&mut Ops<'_>)) -> Result<Answer, ErrorKind> {
-        self.insist(true, || self.request(true, &build)).await
+        self.insist(Effect::Once, &build).await
     }
 
     /// Asks again while the server says "not now", and introduces the client again when the server has forgotten it.
-    async fn insist(&self, changes: bool, request: impl Fn() -> Request) -> Result<Answer, ErrorKind> {
+    async fn insist(&self, effect: Effect, build: impl Fn(&mut Ops<'_>)) -> Result<Answer, ErrorKind> {
         let mut pace = Pace::new(self.lines.timeout);
         loop {
             let generation = self.generation();
-            let response = self.noticed(generation, self.lines.next().call(request()).await)?;
-            match self.judge(&response, changes)? {
+            let response = self.noticed(generation, self.lines.next().call(self.request(effect, &build)).await)?;
+            match self.judge(&response, effect)? {
                 Verdict::Done | Verdict::Lost(_) => return Ok(Answer(response)),
                 Verdict::Again(status) | Verdict::Forgotten(status) if !pace.wait().await => {
                     return Err(status.into());
@@ -144,13 +164,25 @@ impl Four {
         Ok(answer?)
     }
 
-    /// What is to become of an answer to a compound that `changes` something, or not.
-    pub fn judge(&self, response: &Response, changes: bool) -> Result<Verdict, ErrorKind> {
+    /// What is to become of an answer to a compound.
+    pub fn judge(&self, response: &Response, effect: Effect) -> Result<Verdict, ErrorKind> {
         let (status, op) = compound::outcome(response)?;
-        Ok(match status {
+        let verdict = self.verdict(status, op, effect);
+        // A server that remembers what it did has answered. One that does not may have done it all the same, when the
+        // line was lost that the request first went out on.
+        let is_unknown = match verdict {
+            Verdict::Again(NfsStat4::RETRY_UNCACHED_REP) => true,
+            Verdict::Again(NfsStat4::DELAY | NfsStat4::GRACE) | Verdict::Done | Verdict::Lost(_) => false,
+            Verdict::Again(_) | Verdict::Forgotten(_) => response.was_repeated(),
+        };
+        if is_unknown && effect == Effect::Once { Err(Failure::Interrupted.into()) } else { Ok(verdict) }
+    }
+
+    fn verdict(&self, status: NfsStat4, op: Option<OpNum>, effect: Effect) -> Verdict {
+        match status {
             NfsStat4::OK => Verdict::Done,
             // What was to be done is; only what it is like now was not told.
-            _ if changes && matches!(op, Some(OpNum::Getattr | OpNum::Getfh)) => Verdict::Done,
+            _ if effect != Effect::None && matches!(op, Some(OpNum::Getattr | OpNum::Getfh)) => Verdict::Done,
             NfsStat4::DELAY
             | NfsStat4::GRACE
             | NfsStat4::RETRY_UNCACHED_REP
@@ -168,6 +200,6 @@ impl Four {
                 Verdict::Lost(status)
             }
             _ => Verdict::Done,
-        })
+        }
     }
 }

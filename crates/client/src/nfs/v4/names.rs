@@ -9,7 +9,7 @@ use super::super::attr::{self, Wanted};
 use super::super::listing::{Page, Place};
 use super::super::{Fh, name};
 use super::compound::{asked_of_export, attrs_of, result_of};
-use super::{Four, Verdict};
+use super::{Effect, Four, Verdict};
 use crate::error::ErrorKind;
 use crate::list::Entry;
 use crate::stat::{Space, Stat};
@@ -91,11 +91,11 @@ impl Four {
         let (mask, values) = wanted.fattr();
         let attributes = Fattr { mask, values: &values };
         let answer = self
-            .change(|ops| {
+            .set(|ops| {
                 ops.at(fh).op(&Op::Setattr(SetattrArgs { stateid, attributes }));
             })
             .await?;
-        if let Verdict::Lost(status) = self.judge(&answer.0, true)? {
+        if let Verdict::Lost(status) = self.judge(&answer.0, Effect::Repeatable)? {
             return Ok(Verdict::Lost(status));
         }
         answer.walk()?.pass(2)?;

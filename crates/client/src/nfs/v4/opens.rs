@@ -15,7 +15,7 @@ use super::super::attr::Wanted;
 use super::super::pace::Pace;
 use super::compound::result_of;
 use super::owner::{self, Owner};
-use super::{Answer, Four, Ops, Verdict, locked};
+use super::{Answer, Effect, Four, Ops, Verdict, locked};
 use crate::error::ErrorKind;
 use crate::file::{Disposition, OpenHow};
 use crate::stat::Stat;
@@ -55,6 +55,17 @@ pub(super) struct Opened {
     pub stat: Option<Stat>,
 }
 
+/// An open that nobody has taken yet: if nobody does, it is closed.
+struct Fresh(Option<Arc<Held>>);
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if let (Some(held), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { held.close().await });
+        }
+    }
+}
+
 impl Four {
     /// Opens what is at `names` below `root`.
     pub async fn open(
@@ -64,7 +75,9 @@ impl Four {
         how: OpenHow,
     ) -> Result<(Arc<Held>, Stat), ErrorKind> {
         let (four, root) = (Arc::clone(self), root.clone());
-        in_task(async move { four.open_here(root, names, how).await }).await
+        let (mut fresh, stat) = in_task(async move { four.open_here(root, names, how).await }).await?;
+        let held = fresh.0.take().ok_or(NfsStat4::EXPIRED)?;
+        Ok((held, stat))
     }
 
     async fn open_here(
@@ -72,7 +85,7 @@ impl Four {
         root: Fh,
         names: Vec<Vec<u8>>,
         how: OpenHow,
-    ) -> Result<(Arc<Held>, Stat), ErrorKind> {
+    ) -> Result<(Fresh, Stat), ErrorKind> {
         let mut access = ShareAccess::empty();
         access.set(ShareAccess::READ, how.reads);
         access.set(ShareAccess::WRITE, how.writes);
@@ -100,11 +113,12 @@ impl Four {
             is_closed: AtomicBool::new(false),
         });
         locked(&self.opens).insert(number, Arc::downgrade(&held));
+        let fresh = Fresh(Some(Arc::clone(&held)));
         let stat = match opened.stat {
             Some(stat) => stat,
             None => self.getattr(&held.fh).await?,
         };
-        Ok((held, stat))
+        Ok((fresh, stat))
     }
 
     pub(super) async fn open_by_name(
@@ -171,8 +185,9 @@ impl Four {
             access |= ShareAccess::from_bits_retain(WantDelegation::NoDelegation as u32);
         }
         let name = owner.name;
+        let effect = if let How::Guarded(_) = how { Effect::Once } else { Effect::Repeatable };
         let (answer, verdict) = self
-            .sequenced(owner, |ops, seqid| {
+            .sequenced(owner, effect, |ops, seqid| {
                 let owner = StateOwner { client_id: self.client_id(), owner: Bounded(&name) };
                 build(ops, OpenArgs { seqid, access, deny: ShareDeny::empty(), owner, how, claim });
             })
@@ -198,7 +213,7 @@ impl Four {
         let build = |ops: &mut Ops<'_>, seqid| {
             ops.at(fh).op(&Op::OpenConfirm(OpenConfirmArgs { stateid, seqid }));
         };
-        let (answer, _) = self.sequenced(owner, build).await?;
+        let (answer, _) = self.sequenced(owner, Effect::Repeatable, build).await?;
         result_of!(answer.walk()?.pass(1)?, OpenConfirm)
     }
 
@@ -212,7 +227,7 @@ impl Four {
         if let Some(fh) = fh {
             let _ = self
                 .patient(|| {
-                    self.request(false, |ops| {
+                    self.request(Effect::Repeatable, |ops| {
                         ops.at(fh).op(&Op::Delegreturn(stateid));
                     })
                 })
@@ -224,16 +239,18 @@ impl Four {
     pub(super) async fn sequenced(
         &self,
         owner: &mut Owner,
+        effect: Effect,
         build: impl Fn(&mut Ops<'_>, u32),
     ) -> Result<(Answer, Verdict), ErrorKind> {
         let generation = self.generation();
         // In 4.0 the owner's count is what keeps it from being done twice, so that it may be sent again.
-        let request = self.request(self.minor > 0, |ops| build(ops, owner.seqid));
+        let sent_as = if self.minor > 0 { effect } else { Effect::Repeatable };
+        let request = self.request(sent_as, |ops| build(ops, owner.seqid));
         let response = self.noticed(generation, self.lines.next().call(request).await)?;
         if self.minor == 0 && owner::counts(&response) {
             owner.seqid = owner.seqid.wrapping_add(1);
         }
-        let verdict = self.judge(&response, true)?;
+        let verdict = self.judge(&response, sent_as)?;
         Ok((Answer(response), verdict))
     }
 }
@@ -282,7 +299,7 @@ impl Held {
             let build = |ops: &mut Ops<'_>, seqid| {
                 ops.at(&self.fh).op(&Op::Close(CloseArgs { seqid, stateid }));
             };
-            let (answer, verdict) = self.four.sequenced(&mut owner, build).await?;
+            let (answer, verdict) = self.four.sequenced(&mut owner, Effect::Repeatable, build).await?;
             match verdict {
                 Verdict::Done => result_of!(answer.walk()?.pass(1)?, Close).map(drop)?,
                 Verdict::Again(status) if !pace.wait().await => return Err(status.into()),
