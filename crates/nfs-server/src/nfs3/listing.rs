@@ -9,7 +9,7 @@ use vfs::{Access, Attr, Name, Wait};
 use super::answer;
 use super::object::parent;
 use crate::attr::fattr;
-use crate::failure::{Done, Halt};
+use crate::failure::{Done, Halt, Stop};
 use crate::files::{Cx, Target, post_op};
 use crate::reply::ReplyWriter;
 
@@ -45,9 +45,6 @@ pub fn readdir_plus(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Re
 }
 
 fn list(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
-    if cx.wait == Wait::Never {
-        return Err(Halt::WouldBlock);
-    }
     let begin = nfs_wire::xdr::Put::len(out);
     match entries(cx, asked, out) {
         Ok(()) => Ok(()),
@@ -59,8 +56,13 @@ fn list(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
 }
 
 fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<()> {
+    let begun_us = cx.server.env.clock.monotonic_us();
     let dir = cx.target(asked.dir)?;
     dir.must_be_directory()?;
+    let in_place = asked.cookie > BEHIND_PARENT && dir.object.listed.is_quick(asked.limits.max_count_bytes);
+    if cx.wait == Wait::Never && !in_place {
+        return Err(Stop::WouldBlock);
+    }
     let attr = dir.attr(cx)?;
     if asked.cookie != 0 && asked.verifier != VERIFIER {
         return Err(NfsStat3::BAD_COOKIE.into());
@@ -81,6 +83,7 @@ fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<()> {
             let (attributes, handle) = more(cx, &dir, entry.name);
             writer.entry_plus(&found, &attributes, &handle.as_deref().map(Bounded), out)
         })?;
+    dir.object.listed.note(cx.server.env.clock.monotonic_us().saturating_sub(begun_us), writer.count());
     writer.end(eof, &post_op(&dir.object), out);
     Ok(())
 }
