@@ -1,4 +1,4 @@
-//! A client library for SMB 2.0.2 to 3.1.1, asynchronous and pipelined. Programs that link it and the commands of the
+//! A client library for SMB 2.0.2 to 3.1.1 and NFS 3, 4.0, 4.1 and 4.2, asynchronous and pipelined. Programs that link it and the commands of the
 //! binary call it; it prints nothing, reads no configuration, and trusts no length a server sends.
 //!
 //! ```no_run
@@ -18,15 +18,20 @@
 //! # }
 //! ```
 //!
-//! `smb::Connection` is the protocol as a machine: bytes in, requests and results out, the time passed in. A task of the
-//! runtime (`smb::driver`) moves its bytes, and `smb::share` and `smb::open` turn operations into requests. [`Client`] and
-//! [`File`] are the same whatever is spoken.
+//! An NFS server is shown numbers instead of a name and a password: `nfs://server/export/letters`, with `?version=3` or
+//! another where the newest that both have is not wanted, and [`NfsOptions`] where the process's own user is not.
+//!
+//! `smb::Connection` and `nfs::rpc::Connection` are the protocols as machines: bytes in, requests and results out, the time
+//! passed in. A task of the runtime for each (`driver`) moves its bytes; `smb::share` and `smb::open`, `nfs::share` and
+//! `nfs::open` turn operations into requests. [`Client`] and [`File`] are the same whatever is spoken.
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod client;
 mod error;
 mod file;
 mod list;
+pub mod nfs;
 mod options;
 pub mod smb;
 mod stat;
@@ -34,10 +39,12 @@ mod stream;
 mod url;
 mod watch;
 
+pub use buffer::Buffer;
 pub use client::Client;
 pub use error::{Error, ErrorKind};
 pub use file::{File, OpenHow};
 pub use list::{Entry, Listing};
+pub use nfs::NfsStatus;
 pub use options::{NfsOptions, Options};
 pub use smb::{Credentials, Failure, Protection};
 pub use smb_wire::NtStatus;

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::bench::BenchArgs;
+use crate::commands::args::FileCommand;
 use crate::config::LogFormat;
 
 /// A network file server for Linux: your directories on Windows, macOS and Linux machines, over SMB 2 and 3,
-/// and NFS 3 and 4.
+/// and NFS 3 and 4; and commands for the files of any such server.
 #[derive(Debug, Parser)]
 #[command(version, about, max_term_width = 100)]
 pub struct Cli {
@@ -26,6 +28,23 @@ pub enum Command {
     User(UserArgs),
     /// Say what is wrong with a configuration file
     Check(CheckArgs),
+    /// Measure file servers: load one, compare many
+    Bench(BenchArgs),
+    /// Work on a server's files.
+    #[command(flatten)]
+    Files(FileCommand),
+    /// Write a shell's completions to standard output
+    #[command(after_help = "Example: longshore completions bash > /etc/bash_completion.d/longshore")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages into a directory
+    #[command(after_help = "Example: longshore man /usr/local/share/man/man1")]
+    Man {
+        /// The directory, made if it is not there
+        directory: PathBuf,
+    },
 }
 
 /// `longshore serve`.

@@ -21,6 +21,21 @@ impl Failure {
         Self { lines: vec![line.to_string()], code: 1 }
     }
 
+    /// No server was reached, or it let nobody in: exit code 3.
+    pub fn connection(line: impl Display) -> Self {
+        Self { lines: vec![line.to_string()], code: 3 }
+    }
+
+    /// Somebody pressed Ctrl-C: what a shell makes of SIGINT.
+    pub fn interrupted(line: impl Display) -> Self {
+        Self { lines: vec![line.to_string()], code: 130 }
+    }
+
+    /// What went wrong has been said already, or nobody wants to know it.
+    pub fn silent(code: u8) -> Self {
+        Self { lines: Vec::new(), code }
+    }
+
     /// Several mistakes in one configuration.
     pub fn problems(lines: Vec<String>) -> Self {
         Self { lines, code: 2 }

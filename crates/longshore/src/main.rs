@@ -1,11 +1,13 @@
 //! The `longshore` command: reads the command line, does what it says, and turns what went wrong into one line and an
-//! exit code (2 for a mistake in the command line or the configuration, 1 for everything else). No protocol is known
-//! here; `assembly` joins the crates that know them.
+//! exit code: 2 for a mistake in the command line or the configuration, 3 when a server was not reached, 130 when somebody
+//! pressed Ctrl-C, 1 for everything else. No protocol is known here; `assembly` joins the crates that know them.
 #![forbid(unsafe_code)]
 
 mod accounts;
 mod assembly;
+mod bench;
 mod cli;
+mod commands;
 mod config;
 mod dial;
 mod drive;
@@ -52,5 +54,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::User(arguments) => user_command::run(&arguments),
         Command::Check(arguments) => plan::check(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Files(command) => commands::run(&command),
+        Command::Completions { shell } => commands::manual::completions(shell),
+        Command::Man { directory } => commands::manual::man(&directory),
     }
 }

@@ -453,13 +453,11 @@ impl Request<'_> {
             _ => handle,
         };
         let session = self.session()?;
-        let find = |handle: FileHandle| {
-            let open = session.open(handle.volatile).filter(|o| o.handle.persistent == handle.persistent);
-            open.filter(|o| o.tree.id == self.header.tree_id)
-        };
+        let find = |handle: FileHandle| session.open(handle).filter(|o| o.tree.id == self.header.tree_id);
         // There are clients that leave a handle long closed in a related request, where only -1 is defined.
         let previous = self.previous_handle.filter(|_| self.header.flags.contains(Flags::RELATED));
-        let open = find(handle).or_else(|| find(previous?)).ok_or(NtStatus::FILE_CLOSED)?;
+        let open = find(handle).or_else(|| find(previous?)).or_else(|| handlers::create::regain(self, handle));
+        let open = open.ok_or(NtStatus::FILE_CLOSED)?;
         if self.counted.is_none() && self.conn.negotiated().is_some_and(|n| n.dialect.is_3()) {
             self.counted = Counted::new(&open, &self.header)?;
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use coherence::{AccessKinds, Caching, HolderKey, Identity, ShareKinds};
 use futures_channel::oneshot;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use vfs::{Executor, FileId};
 
 use crate::handlers::close;
@@ -79,8 +79,6 @@ impl Durability {
 pub struct Disconnected {
     /// The open.
     pub open: Arc<Open>,
-    /// Whose it is (Open.DurableOwner).
-    pub user: String,
     /// Until when its client can come back.
     until_ms: u64,
     executor: Arc<dyn Executor>,
@@ -89,6 +87,16 @@ pub struct Disconnected {
 }
 
 impl Disconnected {
+    /// Until when its client can come back.
+    pub fn until_ms(&self) -> u64 {
+        self.until_ms
+    }
+
+    /// Whose it is (Open.DurableOwner): who opened it, whoever its session was logged in as since.
+    pub fn owner(&self) -> &str {
+        &self.open.tree.user.name
+    }
+
     /// Its file.
     pub fn file(&self) -> Option<&Arc<FileOpen>> {
         match &self.open.object {
@@ -122,9 +130,15 @@ pub struct Durables {
     /// Files whose last open was closed because somebody else needed them, and which may be deleted because of that.
     going: Mutex<HashMap<FileId, Vec<oneshot::Sender<()>>>>,
     lost_files: Arc<LostFiles>,
+    turn: Mutex<()>,
 }
 
 impl Durables {
+    /// Held while an open goes from here to a session: two requests that want the same one must not miss it in both.
+    pub fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock()
+    }
+
     /// When the next client is late.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         self.disconnected.lock().values().map(|d| d.until_ms).min()
@@ -258,12 +272,7 @@ impl Drop for Creating {
 
 impl Server {
     /// Keeps what of `opens` outlives the connection; what comes back is to be closed.
-    pub(crate) fn keep_durable(
-        &self,
-        opens: Vec<Arc<Open>>,
-        user: &str,
-        executor: &Arc<dyn Executor>,
-    ) -> Vec<Arc<Open>> {
+    pub(crate) fn keep_durable(&self, opens: Vec<Arc<Open>>, executor: &Arc<dyn Executor>) -> Vec<Arc<Open>> {
         let keep = |open: Arc<Open>| -> Option<Arc<Open>> {
             let Object::File(file) = &open.object else { return Some(open) };
             let file = Arc::clone(file);
@@ -273,20 +282,20 @@ impl Server {
             if !stays {
                 return Some(open);
             }
-            self.await_client(open, user.to_owned(), executor);
+            self.await_client(open, executor);
             None
         };
         opens.into_iter().filter_map(keep).collect()
     }
 
     /// Keeps an open without a connection until its client comes back or is late.
-    pub(crate) fn await_client(&self, open: Arc<Open>, user: String, executor: &Arc<dyn Executor>) {
+    pub(crate) fn await_client(&self, open: Arc<Open>, executor: &Arc<dyn Executor>) {
         let Object::File(file) = &open.object else { return };
         let file = Arc::clone(file);
         let durability = *file.durability.lock();
         let lost = durability.persistent.then(|| self.durables.lost_files.add(file.claim.file()));
         let until_ms = self.now().0.saturating_add(durability.timeout_ms);
-        let disconnected = Disconnected { user, until_ms, executor: Arc::clone(executor), _lost: lost, open };
+        let disconnected = Disconnected { until_ms, executor: Arc::clone(executor), _lost: lost, open };
         self.durables.disconnected.lock().insert(disconnected.open.handle.persistent, disconnected);
         if let Some(route) = &file.route {
             route.disconnected();
@@ -335,7 +344,7 @@ impl Server {
         // Before the claim ends: who waits for it is to find that the file is going.
         let going = disconnected.file().map(|file| self.durables.going(file.base().id()));
         let Disconnected { open, executor, .. } = disconnected;
-        if let Some(owed) = close::release(self, &open) {
+        if let Some(owed) = close::release(self, &open, &executor) {
             executor.run(Box::new(move || {
                 // The client is gone: nobody can be told that a deletion failed.
                 if let Err(error) = owed.run() {

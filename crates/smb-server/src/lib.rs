@@ -9,6 +9,7 @@
 
 mod acl;
 mod change_times;
+mod changes;
 mod config;
 mod connection;
 mod counters;
@@ -26,7 +27,9 @@ mod mailbox;
 mod meta;
 mod notify;
 mod open;
+mod opens;
 mod persistent;
+mod places;
 mod posix;
 mod reply;
 mod router;

@@ -12,6 +12,7 @@ use smb_wire::smb2::{CreateOptions, FileHandle};
 use vfs::{Cred, FileId, Name, Node, Path, SetAttr, SetTime};
 
 use crate::Share;
+use crate::changes::Changes;
 use crate::durable::Durability;
 use crate::meta::{local_time, mark_archive};
 use crate::notify::{Event, Watch};
@@ -31,10 +32,14 @@ pub struct Open {
     pub granted: AccessMask,
     /// What it is an open of.
     pub object: Object,
+    /// Where that was when it was opened; of a pipe nowhere.
+    pub path: Path,
     /// Its channel sequence.
     pub sequence: Sequence,
     /// Nothing was done with it yet: the CREATE that made it may be told again (Open.IsReplayEligible).
     pub replayable: AtomicBool,
+    /// A request that named it brought it back, no CREATE: one that asks for it back may still come.
+    pub unasked: AtomicBool,
 }
 
 /// What can be opened.
@@ -97,6 +102,8 @@ pub struct FileOpen {
     pub durability: Mutex<Durability>,
     /// What is stored of it besides, if it was made persistent.
     pub kept: OnceLock<Kept>,
+    /// Changes under way beside its connection's thread.
+    pub changes: Changes,
     /// LOCKs done by number, where they may be told again.
     pub lock_sequences: Mutex<Vec<Option<u8>>>,
     /// Set once something was written: its entry in the directory has changed when it closes.
@@ -174,6 +181,7 @@ impl FileOpen {
             kept: OnceLock::new(),
             modified: AtomicBool::new(false),
             archived: AtomicBool::new(false),
+            changes: Changes::default(),
             lock_sequences: Mutex::default(),
         }
     }

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Cipher, SealingKey, SigningAlgorithm, SigningKey};
-use smb_wire::smb2::Dialect;
+use smb_wire::smb2::{Dialect, FileHandle};
 use vfs::Cred;
 
 use crate::mailbox::Mailbox;
 use crate::open::Open;
+use crate::opens::Opens;
 use crate::slab::Slab;
 use crate::tree::Tree;
 use crate::waiting::Ended;
@@ -55,7 +56,7 @@ pub struct Session {
     /// Its id.
     pub id: u64,
     /// Who.
-    pub user: Mutex<Arc<User>>,
+    user: Mutex<Arc<User>>,
     /// What was negotiated on the connection it was made on.
     pub terms: Terms,
     /// The key of that connection, with which another one asks to be bound (Session.SigningKey).
@@ -73,7 +74,7 @@ pub struct Session {
     /// Tree connects.
     pub trees: Mutex<Slab<Arc<Tree>>>,
     /// Opens.
-    pub opens: Mutex<Slab<Arc<Open>>>,
+    pub opens: Mutex<Opens>,
     /// The connections it is used on.
     channels: Mutex<Vec<Arc<Mailbox>>>,
 }
@@ -148,6 +149,16 @@ impl Session {
         }
     }
 
+    /// `user` has logged in again, who may be somebody else (MS-SMB2 3.3.5.5.2, 3.3.5.5.3): keys and opens stay as they
+    /// are, and what is asked for from now on is asked for by that user.
+    pub fn renew(&self, user: User) {
+        let user = Arc::new(user);
+        // The tree connects are locked first: none is made for the one before after this.
+        let mut trees = self.trees.lock();
+        *self.user.lock() = Arc::clone(&user);
+        trees.values_mut().for_each(|tree| *tree = Arc::new(tree.renewed(&user)));
+    }
+
     /// Who is logged in now; a re-authentication may change it.
     pub fn user(&self) -> Arc<User> {
         Arc::clone(&self.user.lock())
@@ -163,9 +174,9 @@ impl Session {
         self.trees.lock().values().find(|t| t.id == id).cloned()
     }
 
-    /// The open `volatile`.
-    pub fn open(&self, volatile: u64) -> Option<Arc<Open>> {
-        self.opens.lock().get(volatile).cloned()
+    /// The open of that FileId.
+    pub fn open(&self, handle: FileHandle) -> Option<Arc<Open>> {
+        self.opens.lock().get(handle).cloned()
     }
 
     /// Ends the session and hands over its opens, to be closed.

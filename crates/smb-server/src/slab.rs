@@ -25,16 +25,15 @@ impl<T> Slab<T> {
     }
 
     /// Puts in what `make` makes of its key.
-    pub fn insert_with(&mut self, make: impl FnOnce(u64) -> T) -> u64 {
+    pub fn insert_with(&mut self, make: impl FnOnce(u64) -> T) -> &T {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, value: None });
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
         let key = u64::from(slot.generation) << 32 | (u64::from(index) + 1);
-        slot.value = Some(make(key));
         self.len += 1;
-        key
+        slot.value.insert(make(key))
     }
 
     fn index(&self, key: u64) -> Option<usize> {
@@ -63,6 +62,11 @@ impl<T> Slab<T> {
         self.slots.iter().filter_map(|s| s.value.as_ref())
     }
 
+    /// All values, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|s| s.value.as_mut())
+    }
+
     /// Takes out the values that `which` names.
     pub fn remove_where(&mut self, which: impl Fn(&T) -> bool) -> Vec<T> {
         let keys: Vec<_> = (self.slots.iter().enumerate())
@@ -80,12 +84,12 @@ mod tests {
     #[test]
     fn a_stale_key_finds_nothing() {
         let mut slab = Slab::default();
-        let first = slab.insert_with(|key| key);
+        let first = *slab.insert_with(|key| key);
         assert_ne!(first, 0);
         assert_eq!(slab.get(first), Some(&first));
         assert_eq!(slab.remove(first), Some(first));
         assert_eq!(slab.remove(first), None);
-        let second = slab.insert_with(|key| key);
+        let second = *slab.insert_with(|key| key);
         assert_ne!(first, second);
         assert_eq!(slab.get(first), None);
         assert_eq!(slab.len(), 1);

@@ -21,7 +21,7 @@ pub(crate) fn oplock_break(request: &mut Request<'_>, out: &mut ReplyWriter) -> 
 
 /// 3.3.5.22.1.
 fn oplock(request: &mut Request<'_>, ack: &OplockBreak, out: &mut ReplyWriter) -> Outcome {
-    let open = request.session()?.open(ack.handle.volatile).filter(|o| o.handle.persistent == ack.handle.persistent);
+    let open = request.session()?.open(ack.handle);
     let open = open.ok_or(NtStatus::FILE_CLOSED)?;
     let claim = &open.file()?.claim;
     let holder = claim.holder();

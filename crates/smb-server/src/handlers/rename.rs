@@ -212,6 +212,7 @@ impl Change {
         {
             tracing::debug!(%error, "the ARCHIVE attribute was not set");
         }
+        self.server.has_moved(&file.share, &from, &to);
         tell_renamed(file, &from, &to);
         *file.name.lock() = to.last().map(Name::as_bytes).unwrap_or_default().into();
         Ok(())

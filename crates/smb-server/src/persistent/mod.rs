@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use smb_wire::fscc::AccessMask;
+use smb_wire::smb2::FileHandle;
 use vfs::FileId;
 
 use self::record::Record;
@@ -22,8 +23,8 @@ use crate::store::{Change, Store};
 /// What a record needs to know of an open besides its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// FileId.Persistent, and the record's number.
-    pub id: u64,
+    /// Its FileId, which it keeps for life; FileId.Persistent is the record's number.
+    pub handle: FileHandle,
     /// Whose it is.
     pub user: String,
     /// Its rights.
@@ -92,7 +93,7 @@ impl Server {
     /// Notes that an open is closed, if it is a persistent one; [`Server::commit_closed`] brings that to the store.
     pub(crate) fn forget_persistent(&self, file: &FileOpen) {
         if let (Some(keeper), Some(kept)) = (&self.keeper, file.kept.get()) {
-            keeper.forget(kept.id);
+            keeper.forget(kept.handle.persistent);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::open::FileOpen;
 use crate::server::Server;
 
 /// First byte of every record; another means another layout.
-const LAYOUT: u8 = 1;
+const LAYOUT: u8 = 2;
 /// Not a lock sequence number, which has four bits.
 const NO_SEQUENCE: u8 = 0xff;
 
@@ -19,6 +19,8 @@ const NO_SEQUENCE: u8 = 0xff;
 pub struct Record {
     /// FileId.Persistent.
     pub id: u64,
+    /// FileId.Volatile.
+    pub volatile: u64,
     /// CreateGuid.
     pub create_guid: [u8; 16],
     /// ClientGuid.
@@ -69,7 +71,8 @@ impl Record {
         let grant = server.table.grant_state(file.claim.file(), &file.claim.holder()).unwrap_or_default();
         let lease = file.route.as_ref().and_then(|route| route.lease().map(|name| (name, route.is_v2())));
         Some(Self {
-            id: kept.id,
+            id: kept.handle.persistent,
+            volatile: kept.handle.volatile,
             create_guid: durability.create_guid()?,
             client: file.client,
             user: kept.user.clone(),
@@ -111,6 +114,7 @@ impl Record {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![LAYOUT];
         out.put_u64(self.id);
+        out.put_u64(self.volatile);
         out.put_bytes(&self.create_guid);
         out.put_bytes(&self.client);
         for text in [self.user.as_bytes(), self.share.as_bytes(), &self.path] {
@@ -150,6 +154,7 @@ impl Record {
         }
         let record = Self {
             id: r.u64().ok()?,
+            volatile: r.u64().ok()?,
             create_guid: r.array().ok()?,
             client: r.array().ok()?,
             user: String::from_utf8(sized(&mut r).ok()?).ok()?,
@@ -204,6 +209,7 @@ mod tests {
     fn record() -> Record {
         Record {
             id: 7,
+            volatile: 1 << 32 | 9,
             create_guid: [1; 16],
             client: [2; 16],
             user: "anna".into(),
@@ -247,7 +253,7 @@ mod tests {
         bytes.push(0);
         assert_eq!(Record::decode(&bytes), None);
         bytes.pop();
-        bytes[0] = 2;
+        bytes[0] = 1;
         assert_eq!(Record::decode(&bytes), None);
     }
 }

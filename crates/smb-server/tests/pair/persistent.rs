@@ -13,7 +13,7 @@ use smb_wire::smb2::{
 use vfs::Backend;
 
 use crate::util::ops::created;
-use crate::util::world::{OTHER, OTHER_PASSWORD, SHARE, USER, World, cred_of, to_path};
+use crate::util::world::{BESIDE, OTHER, OTHER_PASSWORD, SHARE, USER, World, cred_of, to_path};
 use crate::util::{Message, OpenAs, Profile, Response};
 
 const GUID: [u8; 16] = [0x61; 16];
@@ -211,4 +211,141 @@ fn only_dialect_3_and_a_continuously_available_share_have_them() {
     assert_eq!(tell(&plain, Dialect::V3_1_1), (false, false));
     let mut anna = plain.anna();
     assert_eq!(durable(&anna.call(persistent().message("f")).ok()), None);
+}
+
+/// A persistent handle with content, whose server has died.
+fn lost(world: &mut World) -> FileHandle {
+    let mut anna = world.anna();
+    let handle = created(&anna.call(leased(&persistent(), RWH, 0, "f")).ok()).unwrap().handle;
+    anna.write(handle, 0, b"before");
+    world.restart();
+    handle
+}
+
+#[test]
+fn a_request_that_names_a_handle_of_before_brings_it_back() {
+    let mut world = World::available();
+    let handle = lost(&mut world);
+    let mut anna = world.anna();
+    anna.set_len(handle, 3).unwrap();
+    assert_eq!(anna.read(handle, 0, 9), b"bef");
+    // The CREATE that asks for it comes late, and gets it as it is: once.
+    let again = anna.call(leased(&back(handle, DURABLE_PERSISTENT), RWH, 0, "f")).ok();
+    assert_eq!((created(&again).unwrap().handle, lease(&again).state), (handle, RWH));
+    let third = anna.call(leased(&back(handle, DURABLE_PERSISTENT), RWH, 0, "f"));
+    assert_eq!(third.status(), NtStatus::OBJECT_NAME_NOT_FOUND, "it is connected");
+    anna.write(handle, 0, b"after");
+    assert_eq!(world.server.open_count(), 1);
+    anna.close(handle);
+    assert_eq!(anna.try_read(handle, 0, 1), Err(NtStatus::FILE_CLOSED));
+    assert_eq!(world.store.as_ref().unwrap().len(), 0);
+    anna.hang_up();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_handle_asked_for_by_its_client_keeps_its_name() {
+    let mut world = World::available();
+    let handle = lost(&mut world);
+    let mut anna = world.anna();
+    // What the session opened meanwhile may have the same FileId.Volatile.
+    let others: Vec<_> = (0..4).map(|n| anna.create(&format!("g{n}"), &OpenAs::default())).collect();
+    assert!(others.iter().any(|other| other.volatile == handle.volatile));
+    let again = anna.call(leased(&back(handle, DURABLE_PERSISTENT), RWH, 0, "f")).ok();
+    assert_eq!(created(&again).unwrap().handle, handle);
+    assert_eq!(anna.read(handle, 0, 9), b"before");
+    others.into_iter().for_each(|other| anna.close(other));
+    anna.close(handle);
+    anna.hang_up();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn closing_a_handle_of_before_closes_it() {
+    let mut world = World::available();
+    let handle = lost(&mut world);
+    let mut anna = world.anna();
+    anna.close(handle);
+    assert_eq!((world.server.open_count(), world.store.as_ref().unwrap().len()), (0, 0));
+}
+
+#[test]
+fn it_comes_back_to_a_server_that_lives_too_and_again() {
+    let mut world = World::available();
+    let mut anna = world.anna();
+    let handle = created(&anna.call(leased(&persistent(), RWH, 0, "f")).ok()).unwrap().handle;
+    anna.hang_up();
+    let mut anna = world.anna();
+    anna.write(handle, 0, b"one");
+    world.restart();
+    let mut anna = world.anna();
+    anna.write(handle, 3, b"two");
+    anna.hang_up();
+    let mut anna = world.anna();
+    assert_eq!(anna.read(handle, 0, 9), b"onetwo");
+    anna.close(handle);
+    anna.hang_up();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn nobody_else_gets_a_handle_by_naming_it() {
+    let mut world = World::available();
+    let handle = lost(&mut world);
+    let refused = |mut client: crate::util::Client, handle| {
+        assert_eq!(client.try_read(handle, 0, 1), Err(NtStatus::FILE_CLOSED));
+        assert_eq!(client.set_len(handle, 0), Err(NtStatus::FILE_CLOSED));
+        assert_eq!(client.try_close(handle), Err(NtStatus::FILE_CLOSED));
+    };
+    refused(world.logged_in(Profile::user(OTHER, OTHER_PASSWORD)), handle);
+    refused(world.logged_in(Profile { client_guid: [0xc2; 16], ..Profile::default() }), handle);
+    refused(world.logged_in(Profile::dialect(Dialect::V2_1)), handle);
+    let mut beside = world.client(Profile::default());
+    beside.negotiate();
+    beside.login();
+    beside.tree_connect(BESIDE);
+    refused(beside, handle);
+    refused(world.anna(), FileHandle { volatile: handle.volatile + 1, ..handle });
+    refused(world.anna(), FileHandle { persistent: handle.persistent + 1, ..handle });
+    // The client that is late finds nothing, whether the server has looked yet or not.
+    world.clock.advance(std::time::Duration::from_secs(61));
+    refused(world.anna(), handle);
+    assert_eq!(world.server.open_count(), 1, "it waits");
+    world.server.tick();
+    assert_eq!(world.server.open_count(), 0);
+}
+
+#[test]
+fn only_a_persistent_handle_comes_back_unasked() {
+    let world = World::available();
+    let mut anna = world.anna();
+    let mut how = persistent();
+    how.contexts[0].1.clear();
+    DurableV2Request { timeout_ms: 0, flags: 0, create_guid: GUID }.put(&mut how.contexts[0].1);
+    let plain = anna.call(leased(&how, RWH, 0, "f")).ok();
+    assert_eq!(durable(&plain), Some(0));
+    let handle = created(&plain).unwrap().handle;
+    anna.hang_up();
+    assert_eq!(world.server.open_count(), 1);
+    let mut anna = world.anna();
+    assert_eq!(anna.try_read(handle, 0, 1), Err(NtStatus::FILE_CLOSED));
+    let again = anna.call(leased(&back(handle, 0), RWH, 0, "f")).ok();
+    assert_eq!(created(&again).unwrap().handle.persistent, handle.persistent);
+}
+
+#[test]
+fn a_reconnect_of_what_came_back_must_be_right_too() {
+    let mut world = World::available();
+    let handle = lost(&mut world);
+    let mut anna = world.anna();
+    anna.write(handle, 0, b"x");
+    let other_lease = anna.call(back(handle, DURABLE_PERSISTENT).message("f"));
+    assert_eq!(other_lease.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+    let other_name = anna.call(leased(&back(handle, DURABLE_PERSISTENT), RWH, 0, "g"));
+    assert_eq!(other_name.status(), NtStatus::INVALID_PARAMETER);
+    let mut boris = world.logged_in(Profile::user(OTHER, OTHER_PASSWORD));
+    let his = boris.call(leased(&back(handle, DURABLE_PERSISTENT), RWH, 0, "f"));
+    assert_eq!(his.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+    let hers = anna.call(leased(&back(handle, DURABLE_PERSISTENT), RWH, 0, "f")).ok();
+    assert_eq!(created(&hers).unwrap().handle, handle);
 }

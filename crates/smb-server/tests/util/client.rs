@@ -38,6 +38,7 @@ pub struct Profile {
     pub previous_session_id: u64,
     /// Offer POSIX extensions, by this list of tags.
     pub posix: Vec<u8>,
+    pub client_guid: [u8; 16],
 }
 
 impl Default for Profile {
@@ -52,6 +53,7 @@ impl Default for Profile {
             spnego: true,
             previous_session_id: 0,
             posix: Vec::new(),
+            client_guid: CLIENT_GUID,
         }
     }
 }
@@ -341,7 +343,7 @@ impl Client {
         NegotiateRequest {
             security_mode: self.profile.security_mode,
             capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION,
-            client_guid: CLIENT_GUID,
+            client_guid: self.profile.client_guid,
             dialects,
             contexts: if is_311 { contexts } else { Vec::new() },
         }

@@ -19,6 +19,8 @@ use super::{Client, ManualExecutor, MemStore, Profile, Rng};
 
 /// The share everything is tested on, and its user.
 pub const SHARE: &str = "data";
+/// Another share of the same files, where they are continuously available.
+pub const BESIDE: &str = "beside";
 /// A user who may do everything on the share.
 pub const USER: &str = "anna";
 /// Her password.
@@ -118,7 +120,7 @@ impl World {
     pub fn restart(&mut self) {
         let mut config = config(&self.fs);
         let options = ShareOptions { continuously_available: true, ..ShareOptions::default() };
-        config.shares = HashMap::from([share(SHARE, &self.fs, options)]);
+        config.shares = [SHARE, BESIDE].map(|name| share(name, &self.fs, options.clone())).into();
         let store = Arc::clone(self.store.as_ref().expect("a world with a store"));
         let env = env(&self.clock, &self.seed);
         let started =
@@ -174,6 +176,13 @@ impl World {
     pub fn symlink(&self, path: &str, target: &str) {
         let root = self.fs.root();
         self.fs.symlink(&cred_of(USER), &*root, &to_path(path), target.as_bytes()).unwrap();
+    }
+
+    /// Renames behind the server's back.
+    pub fn moves(&self, from: &str, to: &str) {
+        let root = self.fs.root();
+        let (from, to) = (to_path(from), to_path(to));
+        self.fs.rename(&cred_of(USER), (&*root, &from), (&*root, &to), vfs::Rename::NoReplace).unwrap();
     }
 
     fn make(&self, path: &str, kind: WantKind) -> Arc<dyn Node> {

@@ -12,8 +12,9 @@ use smb_wire::smb2::{
 };
 
 use super::plan::to_path;
+use super::regain::regained;
 use super::respond::Answer;
-use super::{OPENED, enter};
+use super::{Id, OPENED, enter};
 use crate::Share;
 use crate::dispatch::Request;
 use crate::durable::{Creating, Disconnected, Durability, Known};
@@ -101,7 +102,7 @@ pub fn begin(
         Err(Known::Pending) => Err(NtStatus::FILE_NOT_AVAILABLE.into()),
         Err(Known::Open(open)) => {
             // A replay is of the session that made the open.
-            let own = session.open(open.handle.volatile).is_some_and(|own| Arc::ptr_eq(&own, &open));
+            let own = session.open(open.handle).is_some_and(|own| Arc::ptr_eq(&own, &open));
             // A persistent one may have lost its session, and the server its memory of that.
             let lost = open.file().is_ok_and(FileOpen::is_persistent) && durables.is_lost(open.handle.persistent);
             if own || lost { Ok(Err(open)) } else { Err(NtStatus::DUPLICATE_OBJECTID.into()) }
@@ -176,32 +177,54 @@ fn give_back(
         _ => return Err(NtStatus::INVALID_PARAMETER.into()),
     };
     let lease = wanted.lease.map(|(name, _)| name);
-    let claim = Claim { session, tree, asked, guid, flags, lease, negotiated: &negotiated };
+    let claim = Claim { tree, asked, guid, flags, lease, negotiated: &negotiated };
     let check = |lost: &Disconnected| -> Result<(), NtStatus> {
-        claim.check(lost)?;
+        let file = lost.file().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+        claim.check(file, lost.owner())?;
         // From here on it can be told again; what comes before it is connected is kept.
-        if let Some(route) = lost.file().and_then(|f| f.route.as_ref()) {
+        if let Some(route) = &file.route {
             route.reopening();
         }
         Ok(())
     };
-    let lost = server.durables.take(handle.persistent, check).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)??;
-    let file = Arc::clone(lost.file().ok_or(NtStatus::INTERNAL_ERROR)?);
-    let object = Object::File(Arc::clone(&file));
-    let open = enter(request, session, tree, handle.persistent, lost.open.granted, object)?;
-    if let Some(guid) = file.durability.lock().create_guid() {
-        server.durables.remade(file.client, guid, &open);
-    }
+    let turn = server.durables.turn();
+    let open = match server.durables.take(handle.persistent, check) {
+        Some(lost) => put_back(request, (session, tree), &lost?)?,
+        None => {
+            let check = |file: &FileOpen| claim.check(file, &tree.user.name);
+            regained(session, tree, handle.persistent, check).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)??
+        }
+    };
+    drop(turn);
+    let file = open.file()?;
     Answer {
         asked,
         wanted: &wanted,
         action: first.map_or(OPENED, |(action, _)| action),
         maximal: open.granted,
-        caching: caching(server, &file),
+        caching: caching(server, file),
         durability: first.map(|(_, durability)| durability),
     }
-    .put(&open, &file, out)?;
+    .put(&open, file, out)?;
     Ok(open.handle)
+}
+
+/// Enters the open in the session. A persistent one keeps its FileId: its client may still ask by the one of before.
+pub fn put_back(
+    request: &Request<'_>,
+    (session, tree): (&Arc<Session>, &Arc<Tree>),
+    lost: &Disconnected,
+) -> Result<Arc<Open>, NtStatus> {
+    let file = lost.file().ok_or(NtStatus::INTERNAL_ERROR)?;
+    let handle = lost.open.handle;
+    let id = if file.is_persistent() { Id::Kept(handle) } else { Id::New(handle.persistent) };
+    // It may have been renamed meanwhile; where it is gone, it is below nothing.
+    let object = (Object::File(Arc::clone(file)), file.path().unwrap_or_default());
+    let open = enter(request, session, tree, id, lost.open.granted, object)?;
+    if let Some(guid) = file.durability.lock().create_guid() {
+        request.conn.server.durables.remade(file.client, guid, &open);
+    }
+    Ok(open)
 }
 
 /// Closes opens of the same application instance that another client left behind: a virtual machine has moved
@@ -234,7 +257,6 @@ fn lease_of(file: &FileOpen) -> Option<LeaseName> {
 
 /// A client's claim to an open it lost.
 struct Claim<'a> {
-    session: &'a Session,
     tree: &'a Tree,
     asked: &'a CreateRequest<'a>,
     guid: Option<[u8; 16]>,
@@ -245,8 +267,7 @@ struct Claim<'a> {
 
 impl Claim<'_> {
     /// 3.3.5.9.7 and 3.3.5.9.12, in their order.
-    fn check(&self, lost: &Disconnected) -> Result<(), NtStatus> {
-        let file = lost.file().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    fn check(&self, file: &FileOpen, owner: &str) -> Result<(), NtStatus> {
         let durability = *file.durability.lock();
         // An open of version 1 has no guid; version 1 of the reconnect does not ask for one.
         let same_guid = self.guid.is_none_or(|guid| durability.create_guid().unwrap_or_default() == guid);
@@ -262,7 +283,7 @@ impl Claim<'_> {
         if self.lease.is_some() && !self.is_named(file) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        if !lost.user.eq_ignore_ascii_case(&self.session.user().name) {
+        if !owner.eq_ignore_ascii_case(&self.tree.user.name) {
             return Err(NtStatus::ACCESS_DENIED);
         }
         Ok(())

@@ -6,6 +6,7 @@ mod admit;
 mod durable;
 mod find;
 mod plan;
+mod regain;
 mod respond;
 mod rights;
 
@@ -23,6 +24,7 @@ pub(crate) use self::admit::{access_kinds, tell_directory};
 use self::find::Found;
 use self::plan::Plan;
 pub use self::plan::to_path;
+pub(crate) use self::regain::regain;
 use crate::Share;
 use crate::dispatch::Request;
 use crate::ea;
@@ -120,11 +122,6 @@ async fn open_file(
     file.app_instance = app_instance;
     file.action = action;
     file.durability = durability.unwrap_or_default().into();
-    if file.is_persistent() {
-        let kept = Kept { id: persistent_id, user: session.user().name.clone(), granted: found.granted };
-        // It is set here only.
-        let _ = file.kept.set(kept);
-    }
     if found.created {
         file.tell_name(NotifyAction::Added, &found.path);
     } else if plan.overwrites() {
@@ -137,7 +134,12 @@ async fn open_file(
         request.conn.offload(job).await;
     }
     let object = Object::File(Arc::clone(&file));
-    let open = enter(request, session, tree, persistent_id, found.granted, object)?;
+    let open = enter(request, session, tree, Id::New(persistent_id), found.granted, (object, found.path))?;
+    if file.is_persistent() {
+        let kept = Kept { handle: open.handle, user: tree.user.name.clone(), granted: found.granted };
+        // It is set here only.
+        let _ = file.kept.set(kept);
+    }
     if let Some(creating) = creating {
         creating.made(&open);
     }
@@ -207,28 +209,37 @@ async fn prepare(request: &Request<'_>, tree: &Arc<Tree>, plan: &Arc<Plan>, foun
     Ok(action)
 }
 
+/// The FileId of an open that is entered.
+enum Id {
+    /// It has this FileId.Persistent, and gets a FileId.Volatile.
+    New(u64),
+    /// It came back, and keeps the one it had.
+    Kept(FileHandle),
+}
+
 /// Enters the open in the session; from now on its client can be told things. Where session or tree connect have ended
 /// meanwhile it is closed again at once, since nobody could close it later.
 fn enter(
     request: &Request<'_>,
     session: &Arc<Session>,
     tree: &Arc<Tree>,
-    persistent: u64,
+    id: Id,
     granted: AccessMask,
-    object: Object,
+    (object, path): (Object, vfs::Path),
 ) -> Result<Arc<Open>, NtStatus> {
     let server = &request.conn.server;
     // What a request for the dialects before 3.0 has there is reserved, and never looked at.
     let at = request.header.status as u16;
-    let mut made = None;
-    let mut opens = session.opens.lock();
-    let volatile = opens.insert_with(|volatile| {
-        let handle = FileHandle { persistent, volatile };
+    let make = |handle| {
         let (tree, sequence, replayable) = (Arc::clone(tree), Sequence::new(at), AtomicBool::new(true));
-        let open = Arc::new(Open { handle, tree, granted, object, sequence, replayable });
-        made = Some(Arc::clone(&open));
-        open
-    });
+        let unasked = AtomicBool::new(false);
+        Arc::new(Open { handle, tree, granted, object, path, sequence, replayable, unasked })
+    };
+    let mut opens = session.opens.lock();
+    let open = match id {
+        Id::New(persistent) => opens.insert_with(|volatile| make(FileHandle { persistent, volatile })),
+        Id::Kept(handle) => opens.put_back(make(handle)),
+    };
     // Looked at with the opens locked: whoever ends the session or the tree connect takes the opens away after.
     let status = if session.ended.load(Relaxed) {
         NtStatus::USER_SESSION_DELETED
@@ -236,13 +247,15 @@ fn enter(
         NtStatus::NETWORK_NAME_DELETED
     } else {
         drop(opens);
-        let open = made.ok_or(NtStatus::INTERNAL_ERROR)?;
+        if let Object::File(file) = &open.object {
+            file.share.places.add(&open);
+        }
         connect(request, session, tree, &open);
         return Ok(open);
     };
-    opens.remove(volatile);
+    opens.remove(open.handle);
     drop(opens);
-    super::session_setup::close_all(&*request.conn.shard.executor, server, made.into_iter().collect());
+    super::session_setup::close_all(&request.conn.shard.executor, server, vec![open]);
     Err(status)
 }
 
@@ -270,12 +283,12 @@ fn open_pipe(
 ) -> Result<FileHandle, Failure> {
     let name = smb_wire::name::from_utf16le(asked.name).to_lowercase();
     let name = name.trim_start_matches('\\');
-    let interface = super::ioctl::interface(request.conn, &session.user(), name);
+    let interface = super::ioctl::interface(request.conn, &tree.user, name);
     let pipe = RpcPipe::new(name, interface.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
     let granted = AccessMask::from_bits_retain(asked.desired_access).map_generic() & AccessMask::FILE_ALL;
     let persistent = request.conn.server.next_persistent_id();
     let object = Object::Pipe(parking_lot::Mutex::new(pipe));
-    let handle = enter(request, session, tree, persistent, granted, object)?.handle;
+    let handle = enter(request, session, tree, Id::New(persistent), granted, (object, vfs::Path::here()))?.handle;
     CreateResponse {
         oplock_level: 0,
         flags: 0,

@@ -51,7 +51,7 @@ fn by_key(session: &Session, key: &[u8; KEY_BYTES]) -> Result<Arc<Open>, NtStatu
     let mut r = Reader::new(key);
     let wanted = FileHandle::decode(&mut r).map_err(|_| NtStatus::OBJECT_NAME_NOT_FOUND)?;
     let id = r.u64().map_err(|_| NtStatus::OBJECT_NAME_NOT_FOUND)?;
-    let open = session.open(wanted.volatile).filter(|open| open.handle == wanted && session.id == id);
+    let open = session.open(wanted).filter(|_| session.id == id);
     open.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
 }
 
@@ -118,10 +118,16 @@ pub(super) async fn copy_chunks(request: &mut Request<'_>, asked: &IoctlRequest<
         return Ok(NtStatus::INVALID_PARAMETER);
     }
     check_rights(&from, &to, asked.code)?;
-    let claim = &to.file()?.claim;
+    let FileOpen { claim, changes, .. } = to.file()?;
+    let change = changes.add();
     grants::ask(request, out, claim, Change::Write).await?;
+    change.begin()?;
     let opens = (Arc::clone(&from), Arc::clone(&to));
-    let job = move || copy_all(&opens.0, &opens.1, &wanted.chunks);
+    let job = move || {
+        let copied = copy_all(&opens.0, &opens.1, &wanted.chunks);
+        drop(change);
+        copied
+    };
     let (copied, result) = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
     if copied.total_bytes > 0
         && let Object::File(file) = &to.object
@@ -211,7 +217,7 @@ pub(super) async fn duplicate_extents(
     let mut r = Reader::new(asked.input);
     let handle = FileHandle::decode(&mut r)?;
     let (from_bytes, to_bytes, len) = (r.u64()?, r.u64()?, r.u64()?);
-    let from = request.session()?.open(handle.volatile).filter(|open| open.handle == handle);
+    let from = request.session()?.open(handle);
     let from = from.ok_or(NtStatus::INVALID_HANDLE)?;
     require_file(target)?;
     require_file(from.file()?)?;

@@ -1,0 +1,184 @@
+//! How a client comes to a server: versions, exports, several connections.
+
+use std::path::Path;
+
+use client::{Client, NfsVersion, OpenHow, Options, Url};
+use nfs_wire::mount::{ExportEntry, ExportList, MountProc};
+use nfs_wire::nfs4::OpNum;
+use nfs_wire::rpc::{Call, program};
+use nfs_wire::xdr::{Bounded, Chain, Reader, decode_all, to_vec};
+
+use crate::hostile::{with_results, xid_of};
+use crate::line::{Fate, Line, Way, call_of, ops_of};
+use crate::world::World;
+use crate::{in_each_version, join, options, pattern, story, url};
+
+/// A call with another word at `at`, which counts from behind the record's mark.
+fn with_word(record: &[u8], at: usize, word: u32) -> Fate {
+    let mut other = record.to_vec();
+    other[4 + at..8 + at].copy_from_slice(&word.to_be_bytes());
+    Fate::Change(other)
+}
+
+/// Where the arguments of a call begin, behind the record's mark.
+fn args_at(record: &[u8]) -> usize {
+    let mut r = Reader::new(&record[4..]);
+    Call::decode(&mut r).unwrap();
+    r.position()
+}
+
+#[test]
+fn the_newest_version_that_both_have_is_spoken() {
+    let any: Url = "nfs://longshore/data".parse().unwrap();
+    for (newest, expected) in [(2, "NFS 4.2"), (1, "NFS 4.1"), (0, "NFS 4.0"), (-1, "NFS 3")] {
+        let any = any.clone();
+        story(async move {
+            let line = Line::new(World::new());
+            line.meddle(move |way, record| {
+                const UNKNOWN: u32 = 99;
+                const VERSION_AT: usize = 16;
+                if way == Way::Reply || call_of(record).0 != program::NFS || call_of(record).1 != 4 {
+                    return Fate::Pass;
+                }
+                // Behind the tag, which is empty.
+                let minor_at = args_at(record) + 4;
+                let minor = u32::from_be_bytes(record[4 + minor_at..8 + minor_at].try_into().unwrap());
+                match newest {
+                    -1 => with_word(record, VERSION_AT, UNKNOWN),
+                    newest if minor as i32 > newest => with_word(record, minor_at, UNKNOWN),
+                    _ => Fate::Pass,
+                }
+            });
+            let client = Client::connect_by(line.dial(), &any, &options()).await.unwrap();
+            assert!(client.description().starts_with(expected), "{}", client.description());
+            client.write_at("file", 0, b"x").await.unwrap();
+            if newest < 2 {
+                let error = Client::connect_by(line.dial(), &url(NfsVersion::V4_2), &options()).await.unwrap_err();
+                assert!(error.to_string().contains("MISMATCH"), "{error}");
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_not_exported_is_said_when_connecting() {
+    in_each_version(|version| async move {
+        let line = Line::new(World::new());
+        let other = Url::nfs("longshore", "other", Some(version));
+        let error = Client::connect_by(line.dial(), &other, &options()).await.unwrap_err();
+        assert!(error.is_not_found(), "{error}");
+        line.is_down.set(true);
+        let error = Client::connect_by(line.dial(), &other, &options()).await.unwrap_err();
+        assert!(error.is_of_the_connection() && error.to_string().contains("connect to"), "{error}");
+    });
+}
+
+#[test]
+fn the_export_with_the_longest_path_is_mounted() {
+    story(async {
+        let line = Line::new(World::new());
+        join(&line, NfsVersion::V3).await.mkdir("deep").await.unwrap();
+        let asked = std::cell::Cell::new(0);
+        line.meddle(move |way, record| {
+            match way {
+                Way::Call => {
+                    if call_of(record).0 == program::MOUNT && call_of(record).2 == MountProc::Export as u32 {
+                        asked.set(xid_of(record));
+                    }
+                }
+                Way::Reply if xid_of(record) == asked.get() => {
+                    let entry = |path| ExportEntry { path: Bounded(path), groups: Chain::default() };
+                    let entries = [entry(b"/data/deep"), entry(b"/data"), entry(b"/dat"), entry(b"/data/deeper")];
+                    return Fate::Change(with_results(record, &to_vec(&ExportList::new(&entries))));
+                }
+                Way::Reply => {}
+            }
+            Fate::Pass
+        });
+        let client = join(&line, NfsVersion::V3).await;
+        client.write_at("deep/file", 0, b"x").await.unwrap();
+        client.write_at("file", 0, b"x").await.unwrap();
+        client.stat("deep/file").await.unwrap();
+        let is_mount = |r: &Vec<u8>| call_of(r).0 == program::MOUNT && call_of(r).2 == MountProc::Mnt as u32;
+        let mounted: Vec<Vec<u8>> = line
+            .calls
+            .borrow()
+            .iter()
+            .filter(|r| is_mount(r))
+            .map(|r| decode_all::<&[u8]>(call_of(r).3).unwrap().to_vec())
+            .collect();
+        // The first is of the client that made the directory; each is mounted once.
+        assert_eq!(mounted, [&b"/data"[..], b"/data", b"/data/deep"]);
+    });
+}
+
+#[test]
+fn several_connections_share_the_work_and_any_may_be_lost() {
+    in_each_version(|version| async move {
+        let line = Line::new(World::new());
+        let mut options = Options { max_transfer_bytes: 64 << 10, ..options() };
+        options.nfs.connections = 4;
+        let client = Client::connect_by(line.dial(), &url(version), &options).await.unwrap();
+        assert_eq!(line.lines.get(), 4);
+        let data = pattern(3_000_000);
+        let mut left = 20;
+        line.meddle(move |way, _| {
+            left -= i32::from(way == Way::Call);
+            if left % 17 == 0 && left > -40 { Fate::CutBehind } else { Fate::Pass }
+        });
+        let file = client.open_with("file", OpenHow::update()).await.unwrap();
+        file.write_at(0, &data).await.unwrap();
+        let mut read = vec![0; data.len()];
+        assert_eq!(file.read_at(0, &mut read).await.unwrap(), data.len());
+        assert!(read == data);
+        file.close().await.unwrap();
+        assert!(line.lines.get() > 4);
+    });
+}
+
+#[test]
+fn a_request_is_as_large_as_both_allow() {
+    in_each_version(|version| async move {
+        for (wanted, expected) in [(100_000, 100_000), (8 << 20, 1 << 20)] {
+            let line = Line::new(World::new());
+            let options = Options { max_transfer_bytes: wanted, ..options() };
+            let client = Client::connect_by(line.dial(), &url(version), &options).await.unwrap();
+            client.write_at("file", 0, &pattern(3_000_000)).await.unwrap();
+            let longest = line.calls.borrow().iter().map(Vec::len).max().unwrap();
+            let around = expected..expected + 300;
+            assert!(around.contains(&longest), "{wanted}: {longest}");
+        }
+    });
+}
+
+#[test]
+fn small_files_take_one_round_trip_each_way() {
+    for version in [NfsVersion::V4_1, NfsVersion::V4_2] {
+        story(async move {
+            let line = Line::new(World::new());
+            let client = join(&line, version).await;
+            client.mkdir("a").await.unwrap();
+            client.mkdir("a/b").await.unwrap();
+            line.calls.borrow_mut().clear();
+            let data = pattern(4097);
+            let path = Path::new("a/b/file");
+            client.write_whole(path, &data, OpenHow::new_file(), &client::Times::default()).await.unwrap();
+            let (stat, read) = client.read_whole(path, 8192).await.unwrap();
+            assert!((stat.len_bytes, read.unwrap()) == (4097, data));
+            let again = client.write_whole(path, b"x", OpenHow::new_file(), &client::Times::default()).await;
+            assert!(again.unwrap_err().is_taken());
+            client.write_whole(path, b"", OpenHow::overwrite(), &client::Times::default()).await.unwrap();
+            assert_eq!(client.stat(path).await.unwrap().len_bytes, 0);
+            assert_eq!(line.calls.borrow().len(), 5);
+            let ops: Vec<OpNum> = ops_of(&line.calls.borrow()[0]);
+            assert!(ops.contains(&OpNum::Open) && ops.contains(&OpNum::Commit) && ops.contains(&OpNum::Close));
+            // A full disk is found out half way; what was opened for it is closed.
+            line.world().fs.set_space(0);
+            let (data, times) = (pattern(100_000), client::Times::default());
+            let error = client.write_whole("full", &data, OpenHow::overwrite(), &times).await.unwrap_err();
+            assert!(error.to_string().contains("NOSPC"), "{error}");
+            let last = ops_of(line.calls.borrow().last().unwrap());
+            assert!(last.contains(&OpNum::Close) && !last.contains(&OpNum::Open), "{last:?}");
+        });
+    }
+}

@@ -1,0 +1,137 @@
+//! `longshore cp`: from a server to the same or another one, through this machine's memory. A copy gets its name when the
+//! server that has it says that it is whole, as with `put`.
+
+use std::path::Path;
+use std::pin::Pin;
+
+use client::{Entry, Times};
+use futures_util::StreamExt;
+
+use super::args::CpArgs;
+use super::change::{is_directory, make_one};
+use super::connect::Place;
+use super::report::Report;
+use super::transfer::{End, Temporary, Trouble};
+use super::{on_servers, words};
+use crate::failure::Failure;
+
+/// Files copied at the same time.
+const IN_FLIGHT: usize = 8;
+/// How deep a tree is copied: a server can make one seem endless.
+const MOST_DEPTH: usize = 256;
+
+/// Does what the command line says.
+pub fn cp(args: &CpArgs) -> Result<(), Failure> {
+    let report = Report::new("cp");
+    on_servers(&[args.from.clone(), args.to.clone()], &args.login, &report, async |places| {
+        let [from, to] = &places[..] else { return Ok(()) };
+        let copier = Copier { args, report: &report };
+        if let Err(trouble) = copier.named(from, to).await {
+            copier.fail(from, &trouble);
+        }
+        Ok(())
+    })
+}
+
+struct Copier<'a> {
+    args: &'a CpArgs,
+    report: &'a Report,
+}
+
+impl Copier<'_> {
+    async fn named(&self, from: &Place, to: &Place) -> Result<(), Trouble> {
+        let stat = from.remote.client.stat(&from.path).await?;
+        let is_dir = stat.is_dir() || from.path.as_os_str().is_empty();
+        if is_dir && !self.args.recursive {
+            return Err(Trouble::Differs("it is a directory; -r copies directories".into()));
+        }
+        let name = from.path.file_name().unwrap_or(from.remote.share().as_ref());
+        let target = if is_directory(to).await { to.join(name) } else { to.clone() };
+        if from.is_with(&target) && is_inside(&target.path, &from.path, is_dir) {
+            return Err(Trouble::Differs(format!("{target} is the same or inside")));
+        }
+        match is_dir {
+            true => self.tree(from.clone(), target, 0).await,
+            false => self.file(from, &target).await,
+        }
+    }
+
+    fn tree<'a>(
+        &'a self,
+        from: Place,
+        to: Place,
+        depth: usize,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Trouble>> + 'a>> {
+        Box::pin(async move {
+            if depth > MOST_DEPTH {
+                return Err(Trouble::Differs("the tree is too deep; the rest is left out".into()));
+            }
+            make_one(&to.remote, &to.path).await.map_err(|error| blame(&to, error))?;
+            let entries = from.remote.client.list(&from.path).await?;
+            let (directories, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.stat.is_dir());
+            let (from, to) = (&from, &to);
+            let copies = futures_util::stream::iter(files).map(|entry| self.entry(from.clone(), to.clone(), entry));
+            copies.buffer_unordered(IN_FLIGHT).collect::<()>().await;
+            for entry in directories {
+                let place = from.join(&entry.name);
+                if self.report.is_lost() {
+                    break;
+                }
+                if let Err(trouble) = self.tree(place.clone(), to.join(&entry.name), depth + 1).await {
+                    self.fail(&place, &trouble);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    async fn entry(&self, from: Place, to: Place, entry: Entry) {
+        let (from, to) = (from.join(&entry.name), to.join(&entry.name));
+        if entry.stat.is_link() {
+            return self.report.warning(&from, "it is a link and left out");
+        }
+        if self.report.is_lost() {
+            return;
+        }
+        if let Err(trouble) = self.file(&from, &to).await {
+            self.fail(&from, &trouble);
+        }
+    }
+
+    async fn file(&self, from: &Place, to: &Place) -> Result<(), Trouble> {
+        let file = from.remote.client.open(&from.path).await?;
+        let stat = file.stat_at_open();
+        let temporary = Temporary::new(to, words::tag(stat.len_bytes, stat.times.written));
+        let copy = temporary.open_empty().await.map_err(|error| blame(to, error))?;
+        let mut source = file.read_stream(0..stat.len_bytes);
+        let mut target = copy.write_stream(0);
+        while let Some(chunk) = source.next().await? {
+            target.write(&chunk).await.map_err(|error| blame(to, error))?;
+        }
+        target.finish().await.map_err(|error| blame(to, error))?;
+        let times = Times { written: stat.times.written, accessed: stat.times.accessed, ..Times::default() };
+        let end = End { len_bytes: stat.len_bytes, times, sync: false, sha256: None };
+        temporary.complete(copy, &end).await
+    }
+
+    fn fail(&self, place: &Place, trouble: &Trouble) {
+        if let Trouble::Remote(error) = trouble {
+            self.report.note_loss(error);
+        }
+        self.report.failure(place, trouble);
+    }
+}
+
+/// Whether a copy to `to` would be the source, or be made in it for ever. Servers may take capitals for small letters; a
+/// copy is not refused for that, and a file's goes by a temporary name.
+fn is_inside(to: &Path, from: &Path, is_dir: bool) -> bool {
+    to == from || (is_dir && to.starts_with(from))
+}
+
+/// Says of an error that it is about the copy, not the source.
+fn blame(to: &Place, error: client::Error) -> Trouble {
+    match error.is_of_the_connection() {
+        true => error.into(),
+        false => Trouble::Differs(format!("{to}: {}", super::report::reason(&error))),
+    }
+}
