@@ -227,6 +227,10 @@ impl nfs_server::Clock for SystemClock {
     fn monotonic_ms(&self) -> u64 {
         Clock::monotonic_ms(self)
     }
+
+    fn monotonic_us(&self) -> u64 {
+        self.0.elapsed().as_micros() as u64
+    }
 }
 
 fn settings(plan: &Plan, volumes: &Volumes) -> Result<Config, Failure> {

@@ -21,6 +21,7 @@ mod files;
 mod groups;
 mod guard;
 mod handle;
+mod listed;
 mod mount;
 mod nfs3;
 mod nfs4;
