@@ -53,6 +53,7 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         let (clock, open) = (Arc::clone(&request.conn.server.env.clock), Arc::clone(&open));
         let done = request.conn.offload(move || on_worker(&*clock, &open, offset, &data, through)).await;
         done.ok_or(NtStatus::INTERNAL_ERROR)??;
+        PathCounters::bump(&request.conn.shard.counters.write_worker_bytes, asked.data.len() as u64);
     } else {
         PathCounters::bump(&request.conn.shard.counters.write_inline, 1);
         let clock = &request.conn.server.env.clock;

@@ -6,6 +6,7 @@ mod util;
 mod beside;
 mod channels;
 mod compound;
+mod counts;
 mod faults;
 mod files;
 mod hostile;
