@@ -30,6 +30,9 @@ pub enum Error {
     /// The baseline is not one of the targets.
     #[error("the baseline {0:?} is none of the targets")]
     NoSuchBaseline(String),
+    /// The machine's limit is not one of the targets.
+    #[error("the limit {0:?} is none of the targets")]
+    NoSuchCeiling(String),
     /// An observation of a cell or block that the plan does not have.
     #[error("an observation of cell {cell} in block {block}, which the plan does not have")]
     NotPlanned {

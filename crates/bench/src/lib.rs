@@ -5,7 +5,8 @@
 //!
 //! The way through: a [`plan::Declaration`] becomes a [`plan::Plan`], whose [`plan::Plan::order`] says which cell is run
 //! when; each run becomes an [`observation::Observation`]; plan and observations become a [`report::Report`], which
-//! computes the [`stats::Analysis`] and draws it as JSON, as a table and as a page.
+//! computes the [`stats::Analysis`] and draws it as JSON, as a table and as a page. What a run sends is a
+//! [`workload::Workload`], what of it counts a [`tally::Tally`].
 
 #![forbid(unsafe_code)]
 
@@ -16,5 +17,8 @@ pub mod plan;
 pub mod report;
 pub mod rng;
 pub mod stats;
+pub mod tally;
+pub mod threshold;
+pub mod workload;
 
 pub use error::Error;

@@ -37,6 +37,21 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// The measurement, if it counts.
+    pub fn accepted(&self) -> Option<&Measurement> {
+        match self {
+            Self::Accepted(measurement) => Some(measurement),
+            Self::Discarded { .. } => None,
+        }
+    }
+
+    /// Whether it counts.
+    pub fn is_accepted(&self) -> bool {
+        self.accepted().is_some()
+    }
+}
+
 /// Why a run does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

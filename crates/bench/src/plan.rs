@@ -121,6 +121,9 @@ pub struct Declaration {
     pub targets: Vec<Target>,
     /// The name of the target that the others are compared to.
     pub baseline: String,
+    /// The name of the target that stands for what the machine can do, if there is one: rates are shown as a part of its.
+    #[serde(default)]
+    pub ceiling: Option<String>,
     /// What is done.
     pub operations: Vec<Operation>,
     /// How many bytes a request carries.
@@ -165,6 +168,7 @@ pub struct Plan {
     declared: Declaration,
     cells: Vec<Cell>,
     baseline: u32,
+    ceiling: Option<u32>,
 }
 
 impl Plan {
@@ -176,8 +180,12 @@ impl Plan {
         check_criteria(&declared.criteria)?;
         let baseline = declared.targets.iter().position(|t| t.name == declared.baseline);
         let baseline = baseline.ok_or_else(|| Error::NoSuchBaseline(declared.baseline.clone()))? as u32;
-        let cells = cells_of(&declared);
-        Ok(Self { declared, cells, baseline })
+        let ceiling = declared.ceiling.as_ref().map(|name| {
+            let found = declared.targets.iter().position(|t| t.name == *name);
+            found.map(|at| at as u32).ok_or_else(|| Error::NoSuchCeiling(name.clone()))
+        });
+        let (ceiling, cells) = (ceiling.transpose()?, cells_of(&declared));
+        Ok(Self { declared, cells, baseline, ceiling })
     }
 
     /// What was declared.
@@ -207,7 +215,16 @@ impl Plan {
 
     /// The cell of the baseline that does what this cell does.
     pub fn baseline_of(&self, cell: &Cell) -> Option<u32> {
-        let wanted = Cell { target: self.baseline, ..*cell };
+        self.like(cell, self.baseline)
+    }
+
+    /// The cell of the machine's limit that does what this cell does; none of the limit's own.
+    pub fn ceiling_of(&self, cell: &Cell) -> Option<u32> {
+        self.ceiling.filter(|ceiling| *ceiling != cell.target).and_then(|ceiling| self.like(cell, ceiling))
+    }
+
+    fn like(&self, cell: &Cell, target: u32) -> Option<u32> {
+        let wanted = Cell { target, ..*cell };
         self.cells.iter().position(|c| *c == wanted).map(|place| place as u32)
     }
 
@@ -227,9 +244,12 @@ impl Plan {
         if possible { None } else { Some(blocks_needed(family_size, 0.05).unwrap_or(u32::MAX)) }
     }
 
-    /// The hypotheses that Holm's correction covers: every measure of every cell that is not the baseline's.
+    /// The hypotheses that Holm's correction covers: every measure of every cell that is neither the
+    /// baseline's nor the machine's limit.
     pub fn family(&self) -> Vec<(u32, Measure)> {
-        let compared = self.cells.iter().enumerate().filter(|(_, cell)| cell.target != self.baseline);
+        // Nobody claims anything about the machine's limit; it would cost the others' p-values their size.
+        let is_compared = |cell: &Cell| cell.target != self.baseline && Some(cell.target) != self.ceiling;
+        let compared = self.cells.iter().enumerate().filter(|(_, cell)| is_compared(cell));
         let numbers: Vec<u32> = compared.map(|(number, _)| number as u32).collect();
         let of_measure = |m: &Measure| numbers.iter().map(|n| (*n, *m)).collect::<Vec<_>>();
         self.declared.measures.iter().flat_map(of_measure).collect()
@@ -341,6 +361,7 @@ mod tests {
             title: "a test".into(),
             targets: vec![target("ours"), target("theirs")],
             baseline: "theirs".into(),
+            ceiling: None,
             operations: vec![Operation::Read, Operation::RandRead],
             block_sizes_bytes: vec![4_096, 1 << 20],
             connections: vec![1],
@@ -396,8 +417,22 @@ mod tests {
     }
 
     #[test]
+    fn the_machines_limit_is_run_and_shown_but_not_judged() {
+        let mut declared = declared();
+        declared.targets.push(Target { name: "limit".into(), url: "limit:".into() });
+        declared.ceiling = Some("limit".into());
+        let plan = Plan::new(declared).unwrap();
+        assert_eq!((plan.cells().len(), plan.family().len()), (12, 4));
+        let ours = plan.cells()[0];
+        let limit = plan.ceiling_of(&ours).and_then(|n| plan.cell(n)).unwrap();
+        assert_eq!((plan.target_name(limit), limit.operation), ("limit", ours.operation));
+        assert_eq!(plan.ceiling_of(limit), None);
+    }
+
+    #[test]
     fn what_cannot_be_run_or_judged_is_refused() {
-        let wrongs: [fn(&mut Declaration); 16] = [
+        let wrongs: [fn(&mut Declaration); 17] = [
+            |d| d.ceiling = Some("nobody".into()),
             |d| d.targets.truncate(1),
             |d| d.targets[1].name = "ours".into(),
             |d| d.targets[1].name = " ".into(),

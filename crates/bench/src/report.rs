@@ -15,6 +15,8 @@ mod svg;
 mod table;
 mod text;
 
+pub use text::bytes;
+
 /// The format's name, which a file carries.
 pub const FORMAT: &str = "longshore-bench";
 /// The format's version: raised when a field changes its meaning or goes. A reader ignores fields it does not know.

@@ -1,6 +1,7 @@
 //! The one source of chance: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
 //! 2014), written out here because a seed in a report must give the same order and the same intervals in ten years, which
-//! no crate promises across its versions. It shuffles and resamples; it must never make a secret.
+//! no crate promises across its versions. It shuffles, resamples and draws offsets; it must
+//! never make a secret.
 
 /// What the numbers are for. Each use of a seed has its own stream, so that more blocks or more resamples in one do not
 /// move another.
@@ -12,6 +13,8 @@ pub enum Stream {
     Bootstrap,
     /// Which signs a Monte Carlo permutation has.
     Signs,
+    /// Which requests the job of this number sends.
+    Requests(u32),
 }
 
 /// A sequence of 64-bit numbers that depends on its seed and stream alone.
@@ -29,6 +32,7 @@ impl Rng {
             Stream::Order(block) => (1, u64::from(block)),
             Stream::Bootstrap => (2, 0),
             Stream::Signs => (3, 0),
+            Stream::Requests(job) => (4, u64::from(job)),
         };
         Self { state: mix(seed ^ mix((kind << 32) | index)) }
     }
@@ -116,7 +120,8 @@ mod tests {
     #[test]
     fn streams_of_a_seed_differ() {
         let first = |stream| Rng::new(7, stream).next_u64();
-        let all = [Stream::Order(0), Stream::Order(1), Stream::Bootstrap, Stream::Signs].map(first);
+        let all =
+            [Stream::Order(0), Stream::Order(1), Stream::Bootstrap, Stream::Signs, Stream::Requests(0)].map(first);
         for (i, a) in all.iter().enumerate() {
             assert!(!all[i + 1..].contains(a));
         }

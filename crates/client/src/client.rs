@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::error::{At, Error, ErrorKind};
 use crate::file::{File, Open, OpenHow};
 use crate::list::{self, Entry, Listing};
+use crate::nfs;
 use crate::options::Options;
 use crate::smb::{self, Credentials, Negotiated, Share};
 use crate::stat::{SetAttributes, Space, Stat, Times};
@@ -28,6 +29,7 @@ pub struct Client {
 #[derive(Debug, Clone)]
 enum Way {
     Smb(Arc<Share>),
+    Nfs(Arc<nfs::Share>),
 }
 
 impl Client {
@@ -41,7 +43,7 @@ impl Client {
     pub async fn connect_with(url: &Url, credentials: Credentials, options: &Options) -> Result<Self, Error> {
         let way = match url.protocol() {
             Protocol::Smb => Share::connect(url, credentials, options).await.map(|share| Way::Smb(Arc::new(share))),
-            Protocol::Nfs(_) => Err(ErrorKind::Input("this client does not speak NFS")),
+            Protocol::Nfs(_) => nfs::Share::connect(url, options).await.map(|share| Way::Nfs(Arc::new(share))),
         };
         let way = way.at("connect to", &place(url))?;
         Ok(Self { way, list_entries: options.list_entries })
@@ -64,10 +66,25 @@ impl Client {
         Ok(Self { way: Way::Smb(Arc::new(share)), list_entries: options.list_entries })
     }
 
+    /// The same by lines to an NFS server that are made otherwise than over TCP.
+    pub async fn connect_by(dial: Arc<dyn nfs::Dial>, url: &Url, options: &Options) -> Result<Self, Error> {
+        let share = nfs::Share::connect_by(dial, url, options).await.at("connect to", &place(url))?;
+        Ok(Self { way: Way::Nfs(Arc::new(share)), list_entries: options.list_entries })
+    }
+
     /// What was agreed on with an SMB server.
     pub fn negotiated(&self) -> Option<&Negotiated> {
         match &self.way {
             Way::Smb(share) => Some(share.handle.negotiated()),
+            Way::Nfs(_) => None,
+        }
+    }
+
+    /// What was agreed on, in a line for a person.
+    pub fn description(&self) -> String {
+        match &self.way {
+            Way::Smb(share) => format!("SMB {}", share.handle.negotiated().dialect),
+            Way::Nfs(share) => share.description(),
         }
     }
 
@@ -86,6 +103,7 @@ impl Client {
         let path = path.as_ref();
         let open = match &self.way {
             Way::Smb(share) => share.open(path, how).await.map(|open| Open::Smb(Arc::new(open))),
+            Way::Nfs(share) => share.open(path, how).await.map(|open| Open::Nfs(Arc::new(open))),
         };
         open.map(|open| File::new(path, open)).at("open", path)
     }
@@ -125,6 +143,7 @@ impl Client {
         let path = path.as_ref();
         let listing = match &self.way {
             Way::Smb(share) => smb::Listing::open(share, path).await.map(list::Way::Smb),
+            Way::Nfs(share) => nfs::Listing::open(share, path).await.map(list::Way::Nfs),
         };
         listing.map(|way| Listing::new(path, way)).at("list", path)
     }
@@ -134,6 +153,7 @@ impl Client {
         let path = path.as_ref();
         let stat = match &self.way {
             Way::Smb(share) => share.stat(path).await,
+            Way::Nfs(share) => share.stat(path).await,
         };
         stat.at("stat", path)
     }
@@ -144,6 +164,7 @@ impl Client {
         let path = path.as_ref();
         let read = match &self.way {
             Way::Smb(share) => share.read_whole(path, most_bytes).await,
+            Way::Nfs(share) => share.read_whole(path, most_bytes).await,
         };
         read.at("read", path)
     }
@@ -167,6 +188,7 @@ impl Client {
                 file.set_times(times).await?;
                 return file.close().await;
             }
+            Way::Nfs(share) => share.write_whole(path, data, how, times).await,
         };
         written.at("write", path)
     }
@@ -174,6 +196,7 @@ impl Client {
     /// Sets what is given. A link is not followed. What the protocol has no place for is an error, and then nothing is
     /// set.
     pub async fn set_attributes(&self, path: impl AsRef<Path>, set: &SetAttributes) -> Result<(), Error> {
+        const NO_DOS: ErrorKind = ErrorKind::Input("an NFS export has no DOS attributes to set");
         const NO_MODE: ErrorKind = ErrorKind::Input("an SMB share has no permission bits and owner's numbers to set");
         let path = path.as_ref();
         match &self.way {
@@ -190,6 +213,8 @@ impl Client {
                 }
                 share.set_basic(path, &set.times, dos).await.at("set", path)
             }
+            Way::Nfs(_) if set.dos.is_some() => Err(NO_DOS).at("set", path),
+            Way::Nfs(share) => share.set(path, set).await.at("set", path),
         }
     }
 
@@ -198,6 +223,7 @@ impl Client {
         let path = path.as_ref();
         let target = match &self.way {
             Way::Smb(share) => share.read_link(path).await,
+            Way::Nfs(share) => share.read_link(path).await,
         };
         target.at("read link", path)
     }
@@ -207,6 +233,7 @@ impl Client {
         let path = path.as_ref();
         let made = match &self.way {
             Way::Smb(share) => share.symlink(target.as_ref(), path).await,
+            Way::Nfs(share) => share.symlink(target.as_ref(), path).await,
         };
         made.at("make link", path)
     }
@@ -217,6 +244,7 @@ impl Client {
         let (from, to) = (from.as_ref(), to.as_ref());
         let copied = match &self.way {
             Way::Smb(share) => share.copy(from, to).await,
+            Way::Nfs(share) => share.copy(from, to).await,
         };
         copied.at("copy", from)
     }
@@ -226,6 +254,7 @@ impl Client {
         let path = path.as_ref();
         let watch = match &self.way {
             Way::Smb(share) => smb::Watch::new(share, path, recursive).await.map(watch::Way::Smb),
+            Way::Nfs(share) => nfs::Watch::new(share, path, recursive).await.map(watch::Way::Nfs),
         };
         watch.map(|way| Watch::new(path.into(), way)).at("watch", path)
     }
@@ -234,6 +263,7 @@ impl Client {
     pub async fn space(&self) -> Result<Space, Error> {
         let space = match &self.way {
             Way::Smb(share) => share.space().await,
+            Way::Nfs(share) => share.space().await,
         };
         space.at("ask for the room of", Path::new("/"))
     }
@@ -243,6 +273,7 @@ impl Client {
         let path = path.as_ref();
         let made = match &self.way {
             Way::Smb(share) => share.mkdir(path).await,
+            Way::Nfs(share) => share.mkdir(path).await,
         };
         made.at("make directory", path)
     }
@@ -252,6 +283,7 @@ impl Client {
         let path = path.as_ref();
         let removed = match &self.way {
             Way::Smb(share) => share.remove(path).await,
+            Way::Nfs(share) => share.remove(path).await,
         };
         removed.at("remove", path)
     }
@@ -261,6 +293,7 @@ impl Client {
         let (from, to) = (from.as_ref(), to.as_ref());
         let renamed = match &self.way {
             Way::Smb(share) => share.rename(from, to, replace).await,
+            Way::Nfs(share) => share.rename(from, to, replace).await,
         };
         renamed.at("rename", from)
     }
@@ -270,6 +303,7 @@ impl Client {
     pub async fn disconnect(self) -> Result<(), Error> {
         let over = match &self.way {
             Way::Smb(share) => share.disconnect().await,
+            Way::Nfs(share) => share.disconnect().await,
         };
         over.at("log off", Path::new(""))
     }

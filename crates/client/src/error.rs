@@ -3,8 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use nfs_wire::mount::MountStat3;
+use nfs_wire::{NfsStat3, NfsStat4};
 use smb_wire::NtStatus;
 
+use crate::nfs::NfsStatus;
 use crate::smb::Failure;
 
 /// An operation that failed.
@@ -22,6 +25,9 @@ pub enum ErrorKind {
     /// The server refused it.
     #[error("{0}")]
     Status(NtStatus),
+    /// An NFS server refused it.
+    #[error("{0}")]
+    Nfs(NfsStatus),
     /// The connection is over, and why.
     #[error("{0}")]
     Connection(Failure),
@@ -61,22 +67,32 @@ impl Error {
         }
     }
 
+    /// The status of an NFS server, if it was one that refused.
+    pub fn nfs_status(&self) -> Option<NfsStatus> {
+        match &self.kind {
+            ErrorKind::Nfs(status) => Some(*status),
+            _ => None,
+        }
+    }
+
     /// Whether there is nothing of that name, or no directory on the way to it.
     pub fn is_not_found(&self) -> bool {
-        matches!(
-            self.status(),
-            Some(NtStatus::OBJECT_NAME_NOT_FOUND | NtStatus::OBJECT_PATH_NOT_FOUND | NtStatus::NO_SUCH_FILE)
-        )
+        self.nfs_status().is_some_and(NfsStatus::is_not_found)
+            || matches!(
+                self.status(),
+                Some(NtStatus::OBJECT_NAME_NOT_FOUND | NtStatus::OBJECT_PATH_NOT_FOUND | NtStatus::NO_SUCH_FILE)
+            )
     }
 
     /// Whether the name is taken.
     pub fn is_taken(&self) -> bool {
-        self.status() == Some(NtStatus::OBJECT_NAME_COLLISION)
+        self.nfs_status().is_some_and(NfsStatus::is_taken) || self.status() == Some(NtStatus::OBJECT_NAME_COLLISION)
     }
 
     /// Whether the server does not know how.
     pub fn is_unsupported(&self) -> bool {
-        matches!(self.status(), Some(NtStatus::NOT_SUPPORTED | NtStatus::INVALID_DEVICE_REQUEST))
+        self.nfs_status().is_some_and(NfsStatus::is_unsupported)
+            || matches!(self.status(), Some(NtStatus::NOT_SUPPORTED | NtStatus::INVALID_DEVICE_REQUEST))
     }
 
     /// Whether the connection, or the login, is what failed: nothing else will work either.
@@ -88,6 +104,7 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match &self.kind {
             ErrorKind::Status(status) => hint_of(*status),
+            ErrorKind::Nfs(status) => status.hint(),
             ErrorKind::Connection(failure) => failure.hint(),
             ErrorKind::Nonsense(_) | ErrorKind::Input(_) => None,
         }
@@ -114,6 +131,35 @@ impl From<Failure> for ErrorKind {
 impl From<NtStatus> for ErrorKind {
     fn from(status: NtStatus) -> Self {
         Self::Status(status)
+    }
+}
+
+impl From<NfsStat3> for ErrorKind {
+    fn from(status: NfsStat3) -> Self {
+        Self::Nfs(NfsStatus::V3(status))
+    }
+}
+
+impl From<NfsStat4> for ErrorKind {
+    fn from(status: NfsStat4) -> Self {
+        Self::Nfs(NfsStatus::V4(status))
+    }
+}
+
+impl From<MountStat3> for ErrorKind {
+    fn from(status: MountStat3) -> Self {
+        Self::Nfs(NfsStatus::Mount(status))
+    }
+}
+
+impl From<nfs_wire::Malformed> for ErrorKind {
+    fn from(malformed: nfs_wire::Malformed) -> Self {
+        use nfs_wire::Malformed;
+        Self::Nonsense(match malformed {
+            Malformed::Truncated => "it ends before a field that it announces",
+            Malformed::TooLong => "a field is longer than its type allows",
+            Malformed::Value(name) => name,
+        })
     }
 }
 

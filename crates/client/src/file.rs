@@ -8,9 +8,10 @@ use std::sync::Arc;
 use smb_wire::fscc::FileAttributes;
 
 use crate::error::{At, Error, ErrorKind};
+use crate::nfs;
 use crate::smb;
 use crate::stat::{Stat, Times};
-use crate::stream::{self, Part, ReadStream, WriteStream};
+use crate::stream::{self, Chunk, Part, ReadStream, WriteStream};
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,7 @@ pub struct File {
 #[derive(Debug, Clone)]
 pub(crate) enum Open {
     Smb(Arc<smb::Open>),
+    Nfs(Arc<nfs::Open>),
 }
 
 impl File {
@@ -88,6 +90,7 @@ impl File {
     pub async fn stat(&self) -> Result<Stat, Error> {
         let stat = match &self.open {
             Open::Smb(open) => open.stat().await,
+            Open::Nfs(open) => open.stat().await,
         };
         stat.at("stat", self.path())
     }
@@ -114,6 +117,22 @@ impl File {
         stream.finish().await.map(drop)
     }
 
+    /// Sends one READ: brings as much of `len_bytes` at `offset` as one request may and the server gives, without a copy;
+    /// `None` at the end of the file. For callers who keep requests under way themselves.
+    pub async fn read_once(&self, offset: u64, len_bytes: u32) -> Result<Option<Chunk>, Error> {
+        let len_bytes = len_bytes.min(self.open.read_bytes());
+        let part = self.open.send_read(offset, len_bytes).answer(len_bytes).await.at("read", self.path())?;
+        Ok(part.map(|part| Chunk::new(part, offset)))
+    }
+
+    /// Sends one WRITE, of as much of `data` as one request may carry; answers how many bytes those were.
+    pub async fn write_once(&self, offset: u64, data: &[u8]) -> Result<usize, Error> {
+        let now = data.get(..self.open.write_bytes() as usize).unwrap_or(data);
+        let len_bytes = u32::try_from(now.len()).unwrap_or(u32::MAX);
+        self.open.send_write(offset, now).answer(len_bytes).await.at("write", self.path())?;
+        Ok(now.len())
+    }
+
     /// Reads a range, or what there is of it, with as many requests under way as memory and the server allow.
     pub fn read_stream(&self, range: Range<u64>) -> ReadStream {
         ReadStream::new(self.stream_end(), range)
@@ -128,6 +147,7 @@ impl File {
     pub async fn sync(&self) -> Result<(), Error> {
         let synced = match &self.open {
             Open::Smb(open) => open.sync().await,
+            Open::Nfs(open) => open.sync().await,
         };
         synced.at("sync", self.path())
     }
@@ -136,6 +156,7 @@ impl File {
     pub async fn set_len(&self, len_bytes: u64) -> Result<(), Error> {
         let set = match &self.open {
             Open::Smb(open) => open.set_len(len_bytes).await,
+            Open::Nfs(open) => open.set_len(len_bytes).await,
         };
         set.at("set the length of", self.path())
     }
@@ -144,6 +165,7 @@ impl File {
     pub async fn set_times(&self, times: &Times) -> Result<(), Error> {
         let set = match &self.open {
             Open::Smb(open) => open.set_basic(times, FileAttributes::empty()).await,
+            Open::Nfs(open) => open.set_times(times).await,
         };
         set.at("set the times of", self.path())
     }
@@ -153,6 +175,7 @@ impl File {
     pub async fn lock(&self, range: Range<u64>, exclusive: bool, wait: bool) -> Result<(), Error> {
         let locked = match &self.open {
             Open::Smb(open) => open.lock(range, exclusive, wait).await,
+            Open::Nfs(open) => open.lock(range, exclusive, wait).await,
         };
         locked.at("lock", self.path())
     }
@@ -161,6 +184,7 @@ impl File {
     pub async fn unlock(&self, range: Range<u64>) -> Result<(), Error> {
         let unlocked = match &self.open {
             Open::Smb(open) => open.unlock(range).await,
+            Open::Nfs(open) => open.unlock(range).await,
         };
         unlocked.at("unlock", self.path())
     }
@@ -169,6 +193,8 @@ impl File {
     pub async fn copy_range(&self, from: u64, target: &Self, to: u64, len_bytes: u64) -> Result<(), Error> {
         let copied = match (&self.open, &target.open) {
             (Open::Smb(open), Open::Smb(target)) => open.copy_range(from, target, to, len_bytes).await,
+            (Open::Nfs(open), Open::Nfs(target)) => open.copy_range(from, target, to, len_bytes).await,
+            _ => Err(ErrorKind::Input("the two files are at different servers")),
         };
         copied.at("copy", self.path())
     }
@@ -178,6 +204,8 @@ impl File {
         let closed = match &self.open {
             Open::Smb(open) if Arc::strong_count(open) > 1 => Ok(()),
             Open::Smb(open) => open.close().await,
+            Open::Nfs(open) if Arc::strong_count(open) > 1 => Ok(()),
+            Open::Nfs(open) => open.close().await,
         };
         closed.at("close", self.path())
     }
@@ -192,6 +220,7 @@ impl Open {
     pub fn stat_at_open(&self) -> Stat {
         match self {
             Self::Smb(open) => open.stat_at_open,
+            Self::Nfs(open) => open.stat_at_open,
         }
     }
 
@@ -199,6 +228,7 @@ impl Open {
     pub fn read_bytes(&self) -> u32 {
         match self {
             Self::Smb(open) => open.share.handle.limits().read_bytes.max(1),
+            Self::Nfs(open) => open.read_bytes(),
         }
     }
 
@@ -206,6 +236,7 @@ impl Open {
     pub fn write_bytes(&self) -> u32 {
         match self {
             Self::Smb(open) => open.share.handle.limits().write_bytes.max(1),
+            Self::Nfs(open) => open.write_bytes(),
         }
     }
 
@@ -213,6 +244,7 @@ impl Open {
     pub fn stream_bytes(&self) -> u32 {
         match self {
             Self::Smb(open) => open.share.stream_bytes,
+            Self::Nfs(open) => open.share.stream_bytes,
         }
     }
 
@@ -220,6 +252,7 @@ impl Open {
     pub fn send_read(&self, offset: u64, len_bytes: u32) -> Reading {
         match self {
             Self::Smb(open) => Reading::Smb(open.send_read(offset, len_bytes)),
+            Self::Nfs(open) => Reading::Nfs(open.send_read(offset, len_bytes)),
         }
     }
 
@@ -227,6 +260,7 @@ impl Open {
     pub fn send_write(&self, offset: u64, data: &[u8]) -> Writing {
         match self {
             Self::Smb(open) => Writing::Smb(open.send_write(offset, data)),
+            Self::Nfs(open) => Writing::Nfs(open.send_write(offset, data)),
         }
     }
 }
@@ -235,6 +269,7 @@ impl Open {
 #[derive(Debug)]
 pub(crate) enum Reading {
     Smb(smb::Pending),
+    Nfs(nfs::Reading),
 }
 
 impl Reading {
@@ -243,6 +278,7 @@ impl Reading {
     pub async fn answer(&mut self, len_bytes: u32) -> Result<Option<Part>, ErrorKind> {
         match self {
             Self::Smb(pending) => smb::was_read(pending.answer().await?, len_bytes),
+            Self::Nfs(reading) => reading.answer().await,
         }
     }
 }
@@ -251,6 +287,7 @@ impl Reading {
 #[derive(Debug)]
 pub(crate) enum Writing {
     Smb(smb::Pending),
+    Nfs(nfs::Writing),
 }
 
 impl Writing {
@@ -258,6 +295,7 @@ impl Writing {
     pub async fn answer(&mut self, len_bytes: u32) -> Result<(), ErrorKind> {
         match self {
             Self::Smb(pending) => smb::was_written(pending.answer().await?, len_bytes),
+            Self::Nfs(writing) => writing.answer().await,
         }
     }
 }

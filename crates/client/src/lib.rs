@@ -23,10 +23,12 @@
 //! [`File`] are the same whatever is spoken.
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod client;
 mod error;
 mod file;
 mod list;
+pub mod nfs;
 mod options;
 pub mod smb;
 mod stat;
@@ -34,10 +36,12 @@ mod stream;
 mod url;
 mod watch;
 
+pub use buffer::Buffer;
 pub use client::Client;
 pub use error::{Error, ErrorKind};
 pub use file::{File, OpenHow};
 pub use list::{Entry, Listing};
+pub use nfs::NfsStatus;
 pub use options::{NfsOptions, Options};
 pub use smb::{Credentials, Failure, Protection};
 pub use smb_wire::NtStatus;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::error::{At, Error};
+use crate::nfs;
 use crate::smb;
 use crate::stat::Stat;
 
@@ -26,6 +27,7 @@ pub struct Listing {
 #[derive(Debug)]
 pub(crate) enum Way {
     Smb(smb::Listing),
+    Nfs(nfs::Listing),
 }
 
 impl Listing {
@@ -37,6 +39,7 @@ impl Listing {
     pub async fn next_batch(&mut self) -> Result<Option<Vec<Entry>>, Error> {
         let batch = match &mut self.way {
             Way::Smb(listing) => listing.next_batch().await,
+            Way::Nfs(listing) => listing.next_batch().await,
         };
         batch.at("list", &self.path)
     }

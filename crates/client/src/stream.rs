@@ -6,18 +6,23 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::buffer::Buffer;
 use crate::error::{At, Error};
 use crate::file::{Open, Reading, Writing};
 
 /// A piece of a file, in the buffer it was received into.
 #[derive(Debug, Clone)]
 pub struct Chunk {
-    buf: Vec<u8>,
+    buf: Buffer,
     range: Range<usize>,
     offset: u64,
 }
 
 impl Chunk {
+    pub(crate) fn new(Part { buf, range }: Part, offset: u64) -> Self {
+        Self { buf, range, offset }
+    }
+
     /// Where in the file it begins.
     pub fn offset(&self) -> u64 {
         self.offset
@@ -35,8 +40,18 @@ impl std::ops::Deref for Chunk {
 /// A part of a buffer.
 #[derive(Debug)]
 pub(crate) struct Part {
-    pub buf: Vec<u8>,
+    pub buf: Buffer,
     pub range: Range<usize>,
+}
+
+impl Part {
+    /// The bytes alone.
+    pub fn into_vec(self) -> Vec<u8> {
+        let mut bytes = self.buf.into_vec();
+        bytes.truncate(self.range.end);
+        bytes.drain(..self.range.start.min(self.range.end));
+        bytes
+    }
 }
 
 /// The file a stream is of.
@@ -90,9 +105,9 @@ impl ReadStream {
         if !matches!(answer, Ok(Some(_))) {
             self.stop();
         }
-        let Some(Part { buf, range }) = answer.at("read", &self.file.path)? else { return Ok(None) };
-        self.took(&asked, range.len());
-        Ok(Some(Chunk { buf, range, offset: asked.offset }))
+        let Some(part) = answer.at("read", &self.file.path)? else { return Ok(None) };
+        self.took(&asked, part.range.len());
+        Ok(Some(Chunk::new(part, asked.offset)))
     }
 
     /// At the end, or after an error: what else was asked for is not waited for.

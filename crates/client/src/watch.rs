@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::{At, Error};
+use crate::nfs;
 use crate::smb;
 
 /// Something that happened.
@@ -41,6 +42,7 @@ pub struct Watch {
 #[derive(Debug)]
 pub(crate) enum Way {
     Smb(smb::Watch),
+    Nfs(nfs::Watch),
 }
 
 impl Watch {
@@ -48,10 +50,12 @@ impl Watch {
         Self { path, way }
     }
 
-    /// Waits for changes, for as long as there are none. It may be given up and called again: none is lost.
+    /// Waits for changes, for as long as there are none. An NFS server tells nobody: there the directory is looked
+    /// at every second or less often, and what comes and goes in between is not seen. It may be given up and called again: none is lost.
     pub async fn next(&mut self) -> Result<Vec<Change>, Error> {
         let changes = match &mut self.way {
             Way::Smb(watch) => watch.next().await,
+            Way::Nfs(watch) => watch.next().await,
         };
         changes.at("watch", &self.path)
     }

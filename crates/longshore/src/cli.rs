@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::bench::BenchArgs;
 use crate::config::LogFormat;
 
 /// A network file server for Linux: your directories on Windows, macOS and Linux machines, over SMB 2 and 3,
@@ -26,6 +27,8 @@ pub enum Command {
     User(UserArgs),
     /// Say what is wrong with a configuration file
     Check(CheckArgs),
+    /// Measure file servers: load one, compare many
+    Bench(BenchArgs),
 }
 
 /// `longshore serve`.

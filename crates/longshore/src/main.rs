@@ -5,6 +5,7 @@
 
 mod accounts;
 mod assembly;
+mod bench;
 mod cli;
 mod config;
 mod dial;
@@ -52,5 +53,6 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::User(arguments) => user_command::run(&arguments),
         Command::Check(arguments) => plan::check(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
     }
 }

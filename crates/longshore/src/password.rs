@@ -29,6 +29,15 @@ pub fn obtain(user: &str, file: Option<&Path>) -> Result<Zeroizing<String>, Fail
     Ok(password)
 }
 
+/// The password `user` has somewhere: from `file` if there is one, else from the environment, else asked for once.
+pub fn known(user: &str, file: Option<&Path>) -> Result<Zeroizing<String>, Failure> {
+    match (file, std::env::var(VARIABLE)) {
+        (Some(path), _) => from_file(path),
+        (None, Ok(password)) => Ok(Zeroizing::new(password)),
+        (None, Err(_)) => ask(user, format!("Password for {user}: ")),
+    }
+}
+
 fn from_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |error: io::Error| {
         Failure::usage(format!("cannot read the password from {}: {error}; check --password-file", path.display()))
@@ -45,18 +54,19 @@ fn from_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
 }
 
 fn asked(user: &str) -> Result<Zeroizing<String>, Failure> {
-    let ask = |prompt: String| {
-        rpassword::prompt_password(prompt).map(Zeroizing::new).map_err(|error| {
-            Failure::usage(format!(
-                "cannot ask for the password of {user} ({error}); give it with --password-file FILE or in {VARIABLE}"
-            ))
-        })
-    };
-    let password = ask(format!("Password for {user}: "))?;
-    match *ask("The same again: ".to_owned())? == *password {
+    let password = ask(user, format!("Password for {user}: "))?;
+    match *ask(user, "The same again: ".to_owned())? == *password {
         true => Ok(password),
         false => Err(Failure::usage("the two passwords differ; nothing was done")),
     }
+}
+
+fn ask(user: &str, prompt: String) -> Result<Zeroizing<String>, Failure> {
+    rpassword::prompt_password(prompt).map(Zeroizing::new).map_err(|error| {
+        Failure::usage(format!(
+            "cannot ask for the password of {user} ({error}); give it with --password-file FILE or in {VARIABLE}"
+        ))
+    })
 }
 
 /// A password of 100 bits that can be read out and typed.

@@ -37,9 +37,11 @@ fn summary(report: &Report) -> String {
     let counts: Vec<String> = all.iter().map(|(v, n)| format!("<b>{n}</b> {v}")).collect();
     let discarded = report.observations().iter().filter(|o| matches!(o.outcome, Outcome::Discarded { .. })).count();
     let planned = report.plan().cells().len() * report.plan().declared().blocks as usize;
+    let warning = table::failures(report).map(|w| format!("<p class=\"warning\">{}</p>", escaped(&w)));
     format!(
-        "<p class=\"lead\">Compared with <b>{}</b>: {}.</p><p>{planned} runs planned, {} made, {discarded} of them \
+        "{}<p class=\"lead\">Compared with <b>{}</b>: {}.</p><p>{planned} runs planned, {} made, {discarded} of them \
          discarded.</p>",
+        warning.unwrap_or_default(),
         escaped(&report.plan().declared().baseline),
         counts.join(", "),
         report.observations().len()
@@ -171,6 +173,7 @@ h1{font-size:26px;line-height:1.2;margin:0 0 8px;overflow-wrap:anywhere}
 h2{font-size:19px;margin:36px 0 10px}
 h3{font-size:15px;margin:20px 0 2px}
 .note{margin:0 0 10px}
+.warning{border:2px solid var(--c1);padding:8px 12px;font-weight:600;overflow-wrap:anywhere}
 .lead{font-size:17px;margin:8px 0}
 .note{color:var(--muted);font-size:13px}
 figure{margin:0 0 14px}

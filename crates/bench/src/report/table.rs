@@ -2,6 +2,7 @@
 //! text, aligned, without colour; the command line prints it.
 
 use super::{Report, text};
+use crate::observation::Outcome;
 use crate::stats::{CellSummary, Comparison, bootstrap};
 use std::fmt::Write;
 
@@ -19,12 +20,30 @@ pub fn draw(report: &Report) -> String {
         declared.in_flight,
         declared.seed
     );
+    if let Some(warning) = failures(report) {
+        let _ = writeln!(out, "{warning}\n");
+    }
     out.push_str(&aligned(&comparisons(report)));
     out.push('\n');
     out.push_str(&aligned(&cells(report)));
     out.push('\n');
     out.push_str(&method(report));
     out
+}
+
+/// That runs are missing, where they are: first of all, before a figure is read. The page says the same.
+pub fn failures(report: &Report) -> Option<String> {
+    let planned = report.plan().cells().len() * report.plan().declared().blocks as usize;
+    let counting = report.observations().iter().filter(|o| matches!(o.outcome, Outcome::Accepted(_))).count();
+    if counting == planned {
+        return None;
+    }
+    let details = report.observations().iter().filter_map(|o| match &o.outcome {
+        Outcome::Discarded { reason, detail, .. } => Some(format!("{reason}: {}", text::plain(detail))),
+        Outcome::Accepted(_) => None,
+    });
+    let first = details.map(|detail| format!(" The first: {detail}.")).next().unwrap_or_default();
+    Some(format!("INCOMPLETE: {} of {planned} runs do not count.{first}", planned - counting))
 }
 
 /// How the figures were come by, in a few lines; the page says the same.
@@ -89,8 +108,22 @@ fn cells(report: &Report) -> Vec<Vec<String>> {
 }
 
 /// The columns of [`cell`].
-pub const CELL_HEAD: [&str; 10] =
-    ["target", "workload", "MiB/s", "IOPS", "mean", "p50", "p99", "p99.9", "runs", "discarded"];
+pub const CELL_HEAD: [&str; 14] = [
+    "target",
+    "workload",
+    "MiB/s",
+    "IOPS",
+    "of limit",
+    "mean",
+    "p50",
+    "p99",
+    "p99.9",
+    "server CPU/op",
+    "server CPU/GiB",
+    "client CPU/op",
+    "runs",
+    "discarded",
+];
 
 /// A cell's row, for the page too.
 pub fn cell(report: &Report, summary: &CellSummary) -> Vec<String> {
@@ -102,10 +135,14 @@ pub fn cell(report: &Report, summary: &CellSummary) -> Vec<String> {
         cell.map(text::workload).unwrap_or_default(),
         text::mib_per_second(summary.bytes_per_second),
         summary.operations_per_second.map_or_else(|| "–".to_owned(), text::figure),
+        summary.of_ceiling.map_or_else(|| "–".to_owned(), |part| format!("{:.0} %", 100.0 * part)),
         shown(summary.latency.mean_ns()),
         shown(quantile(0.5)),
         shown(quantile(0.99)),
         shown(quantile(0.999)),
+        shown(summary.server_cpu_ns_per_operation),
+        shown(summary.server_cpu_ns_per_byte.map(|ns| ns * f64::from(1 << 30))),
+        shown(summary.client_cpu_ns_per_operation),
         summary.accepted.to_string(),
         text::reasons(&summary.discarded),
     ]

@@ -105,6 +105,14 @@ pub struct CellSummary {
     pub bytes_per_second: Option<f64>,
     /// The geometric mean of operations a second.
     pub operations_per_second: Option<f64>,
+    /// The geometric mean of the server's CPU time for a byte, in nanoseconds, where every run that counts has it.
+    pub server_cpu_ns_per_byte: Option<f64>,
+    /// The same for an operation.
+    pub server_cpu_ns_per_operation: Option<f64>,
+    /// The client's CPU time for an operation.
+    pub client_cpu_ns_per_operation: Option<f64>,
+    /// What part of the machine's limit the rate is: the geometric mean over the blocks in which both count.
+    pub of_ceiling: Option<f64>,
     /// The latencies of all runs that count.
     pub latency: Histogram,
 }
@@ -189,14 +197,28 @@ fn summarize(plan: &Plan, runs: &Runs<'_>, cell: u32) -> CellSummary {
         }
     }
     let rate = |count: u64, m: &Measurement| count as f64 / (m.elapsed_ns as f64 / 1e9);
+    let each = |cpu_ns: Option<u64>, by: u64| cpu_ns.map_or(f64::NAN, |ns| ns as f64 / by as f64);
     CellSummary {
         cell,
         accepted: counting.len() as u32,
         discarded: discarded.into_iter().collect(),
         bytes_per_second: geometric_mean(counting.iter().map(|m| rate(m.bytes, m))),
         operations_per_second: geometric_mean(counting.iter().map(|m| rate(m.operations, m))),
+        server_cpu_ns_per_byte: geometric_mean(counting.iter().map(|m| each(m.server_cpu_ns, m.bytes))),
+        server_cpu_ns_per_operation: geometric_mean(counting.iter().map(|m| each(m.server_cpu_ns, m.operations))),
+        client_cpu_ns_per_operation: geometric_mean(counting.iter().map(|m| each(m.client_cpu_ns, m.operations))),
+        of_ceiling: of_ceiling(plan, runs, cell),
         latency,
     }
+}
+
+fn of_ceiling(plan: &Plan, runs: &Runs<'_>, cell: u32) -> Option<f64> {
+    let ceiling = plan.cell(cell).and_then(|c| plan.ceiling_of(c))?;
+    let part = |block| {
+        let run = |cell| runs.get(&(cell, block)).copied();
+        gain_in_block(run(cell), run(ceiling), Measure::Throughput).ok()
+    };
+    geometric_mean((0..plan.declared().blocks).filter_map(part))
 }
 
 /// The geometric mean; none of nothing, nor where a value is not a positive number.

@@ -11,6 +11,7 @@ pub fn declaration(names: [&str; 3], blocks: u32) -> Declaration {
         title: format!("{} against the rest", names[1]),
         targets: names.map(target).to_vec(),
         baseline: names[0].into(),
+        ceiling: None,
         operations: vec![Operation::Read, Operation::RandRead],
         block_sizes_bytes: vec![4_096, 1 << 20],
         connections: vec![1, 4],

@@ -19,6 +19,7 @@ use super::handshake::Login;
 use super::offer::{self, CREDIT_BYTES, Negotiated, malformed};
 use super::protect::{Protection, Shield};
 use super::request::{Outgoing, PREFIX_BYTES, Request, Response};
+use crate::buffer::Buffer;
 
 mod sending;
 
@@ -229,6 +230,16 @@ impl Connection {
         self.done.pop_front()
     }
 
+    /// How many requests are over and not taken by [`next_done`](Self::next_done).
+    pub fn done_count(&self) -> usize {
+        self.done.len()
+    }
+
+    /// How many requests the server has not answered.
+    pub fn in_flight_count(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// Whether requests are waiting for credits or for an answer.
     pub fn is_busy(&self) -> bool {
         !self.in_flight.is_empty() || !self.queue.is_empty()
@@ -254,12 +265,12 @@ impl Connection {
     }
 
     /// Takes one message, its prefix taken off.
-    pub fn receive(&mut self, frame: Vec<u8>, now: Duration) {
+    pub fn receive(&mut self, frame: impl Into<Buffer>, now: Duration) {
         if self.failure().is_some() {
             return;
         }
         self.last_progress = now;
-        if let Err(failure) = self.take_in(frame, now) {
+        if let Err(failure) = self.take_in(frame.into(), now) {
             self.fail(failure);
         }
         self.pump(now);
@@ -335,7 +346,7 @@ impl Connection {
         }
     }
 
-    fn take_in(&mut self, mut frame: Vec<u8>, now: Duration) -> Result<(), Failure> {
+    fn take_in(&mut self, mut frame: Buffer, now: Duration) -> Result<(), Failure> {
         let (mut at, sealed) = match ProtocolId::of(&frame) {
             Some(ProtocolId::Smb2) => (0, false),
             Some(ProtocolId::Transform) => {
@@ -357,7 +368,7 @@ impl Connection {
             let end = end.ok_or(Failure::Protocol("an answer of a compound ends outside of its frame"))?;
             let part = frame.get(at..end).unwrap_or_default().to_vec();
             let range = 0..part.len();
-            self.response(header, part, range, sealed, now)?;
+            self.response(header, part.into(), range, sealed, now)?;
             at = end;
         }
     }
@@ -365,7 +376,7 @@ impl Connection {
     fn response(
         &mut self,
         header: Header,
-        mut frame: Vec<u8>,
+        mut frame: Buffer,
         message: Range<usize>,
         sealed: bool,
         now: Duration,

@@ -18,13 +18,19 @@ use tokio::time::{Instant, Sleep};
 
 use super::request::PREFIX_BYTES;
 use super::{Config, Connection, Failure, Limits, Negotiated, Request, Response, Token};
+use crate::buffer::{Buffer, Pool};
 
-/// What one receive takes at most, where no large answer is under way.
-const INBOX_BYTES: usize = 64 << 10;
+/// What one receive takes at most, where no large answer is under way: 16 answers of 4 KiB and their headers.
+const INBOX_BYTES: usize = 80 << 10;
+/// An answer that is longer is received into a buffer of its own.
+const LARGE_BYTES: usize = 16 << 10;
 /// Frames in one write.
 const MOST_SLICES: usize = 64;
 /// So many bytes of a large answer are progress; fewer would let a server drip for ever.
 const PROGRESS_BYTES: usize = 64 << 10;
+
+/// Fewer answers than this are given out at once: requests by the handful cost more than waiting.
+const LEAST_SPLIT: usize = 8;
 
 type Answer = Result<Response, Failure>;
 
@@ -53,6 +59,7 @@ struct Shared {
     negotiated: Negotiated,
     validation: Option<(ValidateNegotiate, ValidateNegotiate)>,
     common: Arc<Common>,
+    pool: Pool,
 }
 
 /// What the driver tells all handles as it goes on.
@@ -103,6 +110,11 @@ impl Handle {
             transact_bytes: cells.transact.load(Relaxed),
             window: cells.window.load(Relaxed),
         }
+    }
+
+    /// A buffer for a request that carries so much.
+    pub fn buffer(&self, len_bytes: usize) -> Buffer {
+        if len_bytes <= LARGE_BYTES { Vec::with_capacity(len_bytes).into() } else { self.shared.pool.take(len_bytes) }
     }
 
     /// Sends a request at once; the answer comes by the receiver. Dropping that gives the answer up, not the request.
@@ -194,10 +206,11 @@ where
     let (calls, inbox) = mpsc::unbounded_channel();
     let (ready, is_ready) = oneshot::channel();
     let common = Arc::<Common>::default();
+    let pool = Pool::default();
     let driver = Driver {
         machine: Connection::new(config, Duration::ZERO),
         reader,
-        intake: Intake { small: Vec::with_capacity(INBOX_BYTES), large: None, unreported: 0 },
+        intake: Intake { small: Vec::with_capacity(INBOX_BYTES), large: None, unreported: 0, pool: pool.clone() },
         outlet: Outlet { writer, frames: VecDeque::new(), sent: 0 },
         calls: inbox,
         waiting: HashMap::new(),
@@ -209,7 +222,7 @@ where
     };
     tokio::spawn(driver.run());
     let (negotiated, validation) = is_ready.await.unwrap_or(Err(Failure::Ended))?;
-    Ok(Handle { calls, shared: Arc::new(Shared { negotiated, validation, common }) })
+    Ok(Handle { calls, shared: Arc::new(Shared { negotiated, validation, common, pool }) })
 }
 
 type Ready = Result<(Negotiated, Option<(ValidateNegotiate, ValidateNegotiate)>), Failure>;
@@ -242,19 +255,27 @@ enum Happened {
     Received(std::io::Result<usize>),
     Sent(std::io::Result<usize>),
     TimePassed,
+    Nothing,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     async fn run(mut self) {
         let mut timer = Box::pin(tokio::time::sleep(Duration::ZERO));
         loop {
-            self.deliver();
+            let holds_back = self.deliver();
+            if holds_back {
+                // Those who have their answers ask again, and the server has something to do meanwhile.
+                tokio::task::yield_now().await;
+                self.take_waiting_calls();
+            }
             self.outlet.fill(&mut self.machine);
             self.common.set(self.machine.limits());
             if self.is_over() {
                 break;
             }
-            match self.wait(&mut timer).await {
+            let happened = if holds_back { self.send_now().await } else { self.wait(&mut timer).await };
+            match happened {
+                Happened::Nothing => {}
                 Happened::Called(call) => self.take_calls(call),
                 Happened::Received(result) => self.received(result),
                 Happened::Sent(result) => self.sent(result),
@@ -283,6 +304,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
+    /// Sends what the socket takes at once.
+    async fn send_now(&mut self) -> Happened {
+        tokio::select! {
+            biased;
+            result = self.outlet.send(), if !self.outlet.frames.is_empty() => Happened::Sent(result),
+            () = std::future::ready(()) => Happened::Nothing,
+        }
+    }
+
     fn now(&self) -> Duration {
         self.started.elapsed()
     }
@@ -299,6 +329,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             return;
         };
         self.take(message);
+        self.take_waiting_calls();
+    }
+
+    fn take_waiting_calls(&mut self) {
         while let Ok(message) = self.calls.try_recv() {
             self.take(message);
         }
@@ -363,10 +397,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Gives the answers to those who wait for them.
-    fn deliver(&mut self) {
+    /// Gives the answers to those who wait for them; all but half of them, and then says so, where the server has little
+    /// left to do: otherwise it and those who ask would take turns at waiting for each other.
+    fn deliver(&mut self) -> bool {
         self.tell_ready();
-        while let Some((token, answer)) = self.machine.next_done() {
+        let (done, at_the_server) = (self.machine.done_count(), self.machine.in_flight_count());
+        let holds_back = done >= LEAST_SPLIT && at_the_server < done / 2;
+        let most = if holds_back { done / 2 } else { done };
+        for _ in 0..most {
+            let Some((token, answer)) = self.machine.next_done() else { break };
             let Some(waiting) = self.waiting.remove(&token) else { continue };
             if let Some(serial) = waiting.serial {
                 self.patient.remove(&serial);
@@ -377,6 +416,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 self.close_orphan(&response, tree_id, seal);
             }
         }
+        holds_back
     }
 
     /// The caller of an open is gone: nobody else would close it.
@@ -433,9 +473,10 @@ fn network(error: &std::io::Error) -> Failure {
 struct Intake {
     small: Vec<u8>,
     /// A frame that does not fit, and how long it will be.
-    large: Option<(Vec<u8>, usize)>,
+    large: Option<(Buffer, usize)>,
     /// Bytes received since progress was last told.
     unreported: usize,
+    pool: Pool,
 }
 
 impl Intake {
@@ -444,13 +485,22 @@ impl Intake {
         match &mut self.large {
             Some((frame, len)) => {
                 let missing = len.saturating_sub(frame.len());
-                reader.read_buf(&mut frame.limit(missing)).await
+                reader.read_buf(&mut (&mut **frame).limit(missing)).await
             }
             None => {
                 let room = INBOX_BYTES.saturating_sub(self.small.len());
                 reader.read_buf(&mut (&mut self.small).limit(room)).await
             }
         }
+    }
+
+    fn copy(&self, frame: &[u8]) -> Buffer {
+        if frame.len() <= LARGE_BYTES {
+            return frame.to_vec().into();
+        }
+        let mut buffer = self.pool.take(frame.len());
+        buffer.extend_from_slice(frame);
+        buffer
     }
 
     /// Gives the machine every frame that is whole.
@@ -467,12 +517,12 @@ impl Intake {
         while let Some((prefix, rest)) = self.small.get(at..).and_then(|rest| rest.split_first_chunk()) {
             let len = machine.framing(*prefix)?;
             if let Some(frame) = rest.get(..len) {
-                machine.receive(frame.to_vec(), now);
+                machine.receive(self.copy(frame), now);
                 at += PREFIX_BYTES + len;
                 continue;
             }
-            if PREFIX_BYTES + len > INBOX_BYTES {
-                let mut frame = Vec::with_capacity(len);
+            if len > LARGE_BYTES {
+                let mut frame = self.pool.take(len);
                 frame.extend_from_slice(rest);
                 self.large = Some((frame, len));
                 at = self.small.len();

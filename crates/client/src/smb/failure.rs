@@ -32,6 +32,13 @@ pub enum Failure {
     /// The server refused to negotiate.
     #[error("the server refused to negotiate: {0}")]
     Negotiate(NtStatus),
+    /// NFS: the server did not take a call.
+    #[error("{0}")]
+    Denied(crate::nfs::rpc::Denied),
+    /// NFS: the connection was lost when the call was under way; it may or may not have been done, and is not made
+    /// again.
+    #[error("the connection was lost before the answer came: it may or may not have been done")]
+    Interrupted,
     /// This side ended it.
     #[error("the connection was closed")]
     Ended,
@@ -48,6 +55,7 @@ impl Failure {
             Self::Login(NtStatus::LOGON_FAILURE) => "check the user name and the password",
             Self::Login(NtStatus::PASSWORD_EXPIRED | NtStatus::PASSWORD_MUST_CHANGE) => "the password must be changed",
             Self::Login(NtStatus::ACCOUNT_LOCKED_OUT) => "too many wrong passwords; wait or ask the server's owner",
+            Self::Denied(denied) => return denied.hint(),
             _ => return None,
         })
     }

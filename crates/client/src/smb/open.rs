@@ -236,7 +236,7 @@ pub(super) fn read(share: &Share, handle: FileHandle, offset_bytes: u64, len_byt
 
 pub(super) fn write(share: &Share, handle: FileHandle, offset_bytes: u64, data: &[u8]) -> Request {
     let body = WriteRequest { flags: 0, offset_bytes, handle, channel: 0, data_offset: 0, data };
-    share.request(Command::Write, u32::try_from(data.len()).unwrap_or(u32::MAX), |out| body.put(out))
+    share.large_request(Command::Write, data.len(), |out| body.put(out))
 }
 
 pub(super) fn set_info(share: &Share, handle: FileHandle, class: FileInfoClass, input: &[u8]) -> Request {

@@ -8,10 +8,15 @@ use smb_wire::codec::Put;
 use smb_wire::crypto::TRANSFORM_HEADER_LEN;
 use smb_wire::smb2::{Command, FileHandle, HEADER_BYTES, Header};
 
+use crate::buffer::Buffer;
+
 /// The direct-TCP prefix.
 pub(crate) const PREFIX_BYTES: usize = 4;
 /// Where the SMB2 header begins in a request's buffer: behind the prefix and a transform header, used or not.
 pub(crate) const MESSAGE_AT: usize = PREFIX_BYTES + TRANSFORM_HEADER_LEN;
+
+/// Enough for what comes before the data, and for most requests whole.
+pub(crate) const HEAD_BYTES: usize = MESSAGE_AT + HEADER_BYTES + 192;
 
 /// The handle of a request of a compound that goes on with what the one before opened (MS-SMB2 3.2.4.1.4).
 pub(crate) const RELATED: FileHandle = FileHandle { persistent: u64::MAX, volatile: u64::MAX };
@@ -27,16 +32,25 @@ pub struct Request {
     /// The larger of what it carries and what it asks for, for the credit charge (MS-SMB2 3.2.4.1.5).
     pub(crate) payload_bytes: u32,
     /// Room up to the body, then the body.
-    pub(crate) buf: Vec<u8>,
+    pub(crate) buf: Buffer,
 }
 
 impl Request {
     /// A request of the tree connect `tree_id`, 0 for none, whose body `put` appends. `payload_bytes`: the larger of what
     /// it carries and the most it asks for.
     pub fn new(command: Command, tree_id: u32, payload_bytes: u32, put: impl FnOnce(&mut Vec<u8>)) -> Self {
-        const USUAL_BODY_BYTES: usize = 192;
-        let carried = if command == Command::Write { payload_bytes as usize } else { 0 };
-        let mut buf = Vec::with_capacity(MESSAGE_AT + HEADER_BYTES + USUAL_BODY_BYTES + carried);
+        let buf = Vec::with_capacity(HEAD_BYTES).into();
+        Self::in_buffer(buf, command, tree_id, payload_bytes, put)
+    }
+
+    /// The same in a buffer with room for all of it.
+    pub(crate) fn in_buffer(
+        mut buf: Buffer,
+        command: Command,
+        tree_id: u32,
+        payload_bytes: u32,
+        put: impl FnOnce(&mut Vec<u8>),
+    ) -> Self {
         buf.put_zeros(MESSAGE_AT + HEADER_BYTES);
         put(&mut buf);
         Self { command, tree_id, seal: false, patient: false, payload_bytes, buf }
@@ -60,7 +74,7 @@ impl Request {
 /// Bytes for the socket.
 #[derive(Debug)]
 pub struct Outgoing {
-    pub(crate) buf: Vec<u8>,
+    pub(crate) buf: Buffer,
     pub(crate) start: usize,
 }
 
@@ -76,7 +90,7 @@ impl Outgoing {
 pub struct Response {
     /// Its header.
     pub header: Header,
-    pub(crate) frame: Vec<u8>,
+    pub(crate) frame: Buffer,
     pub(crate) message: Range<usize>,
 }
 
@@ -92,7 +106,7 @@ impl Response {
     }
 
     /// The buffer it came in, and where in it `part`, a part of the message, lies.
-    pub(crate) fn into_part(self, part: Range<usize>) -> (Vec<u8>, Range<usize>) {
+    pub(crate) fn into_part(self, part: Range<usize>) -> (Buffer, Range<usize>) {
         let at = self.message.start;
         (self.frame, at + part.start..at + part.end)
     }

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 
 use super::driver::{self, Handle, Pending};
 use super::open::{self, How, Open, was_read, was_written};
-use super::request::RELATED;
+use super::request::{HEAD_BYTES, RELATED};
 use super::{Config, Credentials, Failure, Request, Response, Seed, path};
 use crate::error::ErrorKind;
 use crate::file::OpenHow;
@@ -77,6 +77,13 @@ impl Share {
         Request::new(command, self.tree_id, payload_bytes, put).sealed(self.seal)
     }
 
+    /// A request that carries `payload_bytes`.
+    pub fn large_request(&self, command: Command, payload_bytes: usize, put: impl FnOnce(&mut Vec<u8>)) -> Request {
+        let buf = self.handle.buffer(HEAD_BYTES + payload_bytes);
+        let payload_bytes = u32::try_from(payload_bytes).unwrap_or(u32::MAX);
+        Request::in_buffer(buf, command, self.tree_id, payload_bytes, put).sealed(self.seal)
+    }
+
     /// Sends a request and takes no answer but a good one.
     pub async fn call(&self, request: Request) -> Result<Response, ErrorKind> {
         good(self.handle.call(request).await?)
@@ -99,11 +106,7 @@ impl Share {
         let stat = compound.opened().await?;
         let part = was_read(compound.next().await?, most_bytes)?;
         compound.closed().await?;
-        let data = part.map_or(Vec::new(), |Part { mut buf, range }| {
-            buf.truncate(range.end);
-            buf.drain(..range.start);
-            buf
-        });
+        let data = part.map_or(Vec::new(), Part::into_vec);
         let is_whole = data.len() as u64 == stat.len_bytes;
         Ok((stat, is_whole.then_some(data)))
     }

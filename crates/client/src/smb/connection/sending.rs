@@ -6,6 +6,7 @@ use std::time::Duration;
 use smb_wire::smb2::{Command, Dialect, Flags, HEADER_BYTES, Header, put_four};
 
 use super::{Connection, InFlight, Phase, Purpose, Queued};
+use crate::buffer::Buffer;
 use crate::smb::Failure;
 use crate::smb::offer::CREDIT_BYTES;
 use crate::smb::request::{MESSAGE_AT, Outgoing, PREFIX_BYTES, Request};
@@ -134,7 +135,7 @@ impl Connection {
         self.send_frame(buf, sealed);
     }
 
-    fn send_frame(&mut self, mut buf: Vec<u8>, sealed: bool) {
+    fn send_frame(&mut self, mut buf: Buffer, sealed: bool) {
         let start = if sealed { 0 } else { MESSAGE_AT - PREFIX_BYTES };
         if let (true, Some(shield)) = (sealed, &mut self.shield)
             && let Err(failure) = shield.seal(buf.get_mut(PREFIX_BYTES..).unwrap_or_default())

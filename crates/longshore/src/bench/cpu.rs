@@ -1,0 +1,234 @@
+//! CPU time: of the threads that make the load, and of a server on this machine, found by the port it listens on. The
+//! kernel's CPU clocks count nanoseconds and keep what threads that have ended used. Read only; a server that cannot be
+//! found has no CPU time in the report, which is not an error.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+
+use nix::time::{ClockId, clock_getcpuclockid};
+use nix::unistd::Pid;
+
+/// `st` of /proc/net/tcp for a socket that listens.
+const LISTENS: &str = "0A";
+/// Threads of the kernel that serve files: knfsd's and ksmbd's. Their sockets have no process.
+const KERNEL_SERVERS: [&str; 2] = ["nfsd", "ksmbd"];
+
+/// The CPU time of the calling thread in nanoseconds.
+pub fn of_this_thread() -> u64 {
+    ClockId::CLOCK_THREAD_CPUTIME_ID.now().map(nanoseconds).unwrap_or(0)
+}
+
+/// A server on this machine: its first process, and how it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalServer {
+    roots: Vec<i32>,
+    name: String,
+}
+
+impl LocalServer {
+    /// The process of this number with all it has started.
+    pub fn of_pid(pid: i32) -> Option<Self> {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
+        Some(Self { roots: vec![pid], name })
+    }
+
+    /// Who listens on a port of this machine.
+    pub fn listening_on(host: IpAddr, port: u16) -> Option<Self> {
+        let sockets = listening_sockets(host, port);
+        if sockets.is_empty() {
+            return None;
+        }
+        match first_holder(&sockets) {
+            Some(pid) => Self::of_pid(pid),
+            None => Self::of_the_kernel(),
+        }
+    }
+
+    fn of_the_kernel() -> Option<Self> {
+        let all = processes();
+        let name = KERNEL_SERVERS.into_iter().find(|name| all.values().any(|p| p.name.starts_with(name)))?;
+        let roots = all.iter().filter(|(_, p)| p.name.starts_with(name)).map(|(pid, _)| *pid).collect();
+        Some(Self { roots, name: format!("{name} (kernel)") })
+    }
+
+    /// The program's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its first process.
+    pub fn pid(&self) -> Option<i32> {
+        self.roots.first().copied()
+    }
+
+    /// CPU time in nanoseconds of its processes so far, with that of their ended children as far as the kernel keeps it
+    /// (in ticks). None when it is gone.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        let all = processes();
+        let family = family(&all, &self.roots);
+        let of = |pid: &i32| Some(cpu_of(*pid)? + all.get(pid)?.ended_children_ns);
+        let times: Vec<u64> = family.iter().filter_map(of).collect();
+        (!times.is_empty()).then(|| times.iter().sum())
+    }
+}
+
+/// A process and all its descendants.
+pub fn family_of(pid: i32) -> BTreeSet<i32> {
+    family(&processes(), &[pid])
+}
+
+/// The group a process is in; none when it is gone.
+pub fn group_of(pid: i32) -> Option<i32> {
+    process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?).map(|process| process.group)
+}
+
+fn cpu_of(pid: i32) -> Option<u64> {
+    Some(nanoseconds(clock_getcpuclockid(Pid::from_raw(pid)).ok()?.now().ok()?))
+}
+
+fn nanoseconds(time: nix::sys::time::TimeSpec) -> u64 {
+    u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or(0)
+}
+
+#[derive(Debug)]
+struct Process {
+    parent: i32,
+    group: i32,
+    name: String,
+    ended_children_ns: u64,
+}
+
+fn processes() -> BTreeMap<i32, Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter_map(|pid| Some((pid, process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))).collect()
+}
+
+/// From a line of /proc/PID/stat (proc_pid_stat(5)). The name stands in parentheses and may hold any.
+fn process(stat: &str) -> Option<Process> {
+    const TICKS_PER_SECOND: u64 = 100;
+    let (before, after) = stat.rsplit_once(") ")?;
+    let name = before.split_once('(')?.1.to_owned();
+    let fields: Vec<&str> = after.split(' ').collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let ended_children_ns = (number(13)? + number(14)?) * (1_000_000_000 / TICKS_PER_SECOND);
+    let id = |at: usize| fields.get(at)?.parse::<i32>().ok();
+    Some(Process { parent: id(1)?, group: id(2)?, name, ended_children_ns })
+}
+
+/// The roots with all their descendants.
+fn family(all: &BTreeMap<i32, Process>, roots: &[i32]) -> BTreeSet<i32> {
+    let mut family: BTreeSet<i32> = roots.iter().copied().filter(|pid| all.contains_key(pid)).collect();
+    loop {
+        let more: Vec<i32> = all
+            .iter()
+            .filter(|(pid, p)| family.contains(&p.parent) && !family.contains(pid))
+            .map(|(pid, _)| *pid)
+            .collect();
+        if more.is_empty() {
+            return family;
+        }
+        family.extend(more);
+    }
+}
+
+fn listening_sockets(host: IpAddr, port: u16) -> BTreeSet<u64> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+    tables.iter().flat_map(|table| table.lines()).filter_map(|line| listener(line, host, port)).collect()
+}
+
+/// The inode of a line of /proc/net/tcp, where that is a socket that listens on the port of this address or of all.
+fn listener(line: &str, host: IpAddr, port: u16) -> Option<u64> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let (address, local_port) = fields.get(1)?.split_once(':')?;
+    let listens = *fields.get(3)? == LISTENS && u16::from_str_radix(local_port, 16).ok()? == port;
+    let address = address_of(address)?;
+    (listens && (address.is_unspecified() || address == host)).then(|| fields.get(9)?.parse().ok()).flatten()
+}
+
+/// An address as the kernel prints it: words of 32 bits in the machine's order.
+fn address_of(hex: &str) -> Option<IpAddr> {
+    let words = (0..hex.len() / 8).map(|n| u32::from_str_radix(hex.get(n * 8..n * 8 + 8)?, 16).ok());
+    let bytes: Vec<u8> = words.collect::<Option<Vec<u32>>>()?.into_iter().flat_map(u32::to_ne_bytes).collect();
+    match bytes.len() {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?)),
+        16 => Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?).to_canonical()),
+        _ => None,
+    }
+}
+
+/// The first process that has one of these sockets open: the one that the others, which inherited it, came from.
+fn first_holder(sockets: &BTreeSet<u64>) -> Option<i32> {
+    let all = processes();
+    let holders: BTreeSet<i32> = all.keys().copied().filter(|pid| holds(*pid, sockets)).collect();
+    let inherited = |pid: &i32| all.get(pid).is_some_and(|p| holders.contains(&p.parent));
+    holders.iter().copied().find(|pid| !inherited(pid))
+}
+
+fn holds(pid: i32, sockets: &BTreeSet<u64>) -> bool {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    links.filter_map(|link| inode_of(&link)).any(|inode| sockets.contains(&inode))
+}
+
+fn inode_of(link: &Path) -> Option<u64> {
+    link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn who_listens_is_found_and_its_time_grows() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = LocalServer::listening_on(Ipv4Addr::LOCALHOST.into(), port).unwrap();
+        assert_eq!(server.pid(), Some(std::process::id() as i32));
+        let before = (server.cpu_ns().unwrap(), of_this_thread());
+        let mut sum = 0u64;
+        while of_this_thread() < before.1 + 5_000_000 {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+        }
+        assert!(server.cpu_ns().unwrap() >= before.0 + 5_000_000);
+        assert!(LocalServer::listening_on(Ipv6Addr::LOCALHOST.into(), port).is_none(), "another address");
+        drop(listener);
+        assert!(LocalServer::listening_on(Ipv4Addr::LOCALHOST.into(), port).is_none());
+    }
+
+    #[test]
+    fn addresses_are_read_as_the_kernel_writes_them() {
+        let line =
+            "   0: 0100007F:1171 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0";
+        let (here, everywhere) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from([10, 0, 0, 1]));
+        assert_eq!(listener(line, here, 0x1171), Some(4_242));
+        assert_eq!(listener(line, here, 0x1172), None);
+        assert_eq!(listener(line, everywhere, 0x1171), None);
+        assert_eq!(listener(&line.replace("0100007F", "00000000"), everywhere, 0x1171), Some(4_242));
+        assert_eq!(listener(&line.replace(" 0A ", " 01 "), here, 0x1171), None);
+        assert_eq!(address_of("00000000000000000000000001000000"), Some(Ipv6Addr::LOCALHOST.into()));
+        assert_eq!(address_of("0000000000000000FFFF00000100007F"), Some(here));
+        assert_eq!(address_of("01"), None);
+    }
+
+    #[test]
+    fn a_process_line_is_read_whatever_the_name() {
+        let line = "7 (a) b (c) S 3 7 7 0 -1 0 0 0 0 0 5 6 20 30 20 0 1 0 99";
+        let process = process(line).unwrap();
+        assert_eq!((process.parent, process.group, process.name.as_str()), (3, 7, "a) b (c"));
+        assert_eq!(process.ended_children_ns, 500_000_000);
+        assert!(super::process("nonsense").is_none());
+    }
+
+    #[test]
+    fn a_family_is_all_that_came_of_a_process() {
+        let of = |parent| Process { parent, group: 0, name: String::new(), ended_children_ns: 0 };
+        let all = BTreeMap::from([(1, of(0)), (2, of(1)), (3, of(2)), (4, of(9)), (5, of(3))]);
+        assert_eq!(family(&all, &[2]), BTreeSet::from([2, 3, 5]));
+        assert!(family(&all, &[77]).is_empty());
+    }
+}

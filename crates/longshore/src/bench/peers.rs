@@ -1,0 +1,189 @@
+//! `longshore bench peers`: starts the file servers that are installed on this machine, and ours, on one directory, with
+//! settings that are printed and the same congestion control for all, compares them, and stops them. How each is set up is
+//! in the rooms; here is who takes part.
+
+use std::any::Any;
+use std::path::{Path, PathBuf};
+
+use client::Credentials;
+
+use super::arguments::{PeersArgs, Spoken};
+use super::compare;
+use super::contest::problem;
+use super::facts;
+use super::load::Stop;
+use super::ours::Ours;
+use super::place::Place;
+use super::process::{Daemon, Ports, Root};
+use super::signals;
+use crate::failure::Failure;
+use crate::status;
+
+mod ganesha;
+mod samba;
+
+/// The tree and the directory that `conformance/peers/peers` lays out.
+const TREE: &str = "sid";
+const DIRECTORY: &str = "exp";
+
+/// A server that runs and what it can be reached by. It ends when this does.
+pub struct Peer {
+    /// Targets: name, URL, who logs in.
+    pub targets: Vec<(String, String, Credentials)>,
+    /// Each setting that was written for it.
+    pub settings: Vec<(String, String)>,
+    /// Its process.
+    pub pid: i32,
+    /// Processes, and what they wrote: kept to end with this, in this order.
+    pub _running: Vec<Box<dyn Any>>,
+}
+
+/// Where the peers' programs are, and the directory that all serve.
+pub struct Site {
+    /// Where programs are looked for.
+    pub root: Root,
+    /// The directory as the peers see it.
+    pub inside: PathBuf,
+    /// The same as this process and our server see it.
+    pub outside: PathBuf,
+}
+
+/// Does it.
+pub fn compare(arguments: &PeersArgs) -> Result<(), Failure> {
+    let stop = signals::watch()?;
+    let site = Site::of(arguments)?;
+    let mut ports = Ports::from(arguments.first_port);
+    let mut all = ours(&site, arguments, &mut ports, &stop)?;
+    let others = others(&site, arguments, &mut ports, &stop);
+    let given = compare::named(&arguments.targets)?;
+    let first_other = others.iter().flat_map(|peer| &peer.targets).map(|(name, _, _)| name.clone()).next();
+    let Some(baseline) = first_other.or_else(|| given.first().map(|target| target.name.clone())) else {
+        return Err(Failure::system("there is nobody to compare with: no other server could be started"));
+    };
+    all.extend(others);
+    let mut settings = vec![("directory".to_owned(), site.outside.display().to_string())];
+    let congestion = facts::congestion_control().unwrap_or_else(|| "unknown".to_owned());
+    settings.push(("congestion control of all".to_owned(), congestion));
+    settings.extend(all.iter().flat_map(|peer| peer.settings.iter().cloned()));
+    for (name, value) in settings.iter().filter(|_| !arguments.out.json) {
+        status::say(&format!("{name}: {value}"));
+    }
+    let mut places = Vec::new();
+    for peer in &all {
+        for (name, url, credentials) in &peer.targets {
+            places.push(Place::of_url(name, url, credentials.clone(), Some(peer.pid))?);
+        }
+    }
+    places.extend(compare::reached(&given, &arguments.access)?);
+    if !arguments.without_limit {
+        places.push(compare::limit(&site.outside)?);
+    }
+    let mut matrix = arguments.matrix.clone();
+    matrix.title = matrix.title.or_else(|| Some(format!("{} servers on this machine", arguments.protocol)));
+    matrix.baseline = matrix.baseline.or(Some(baseline));
+    compare::run(&matrix, places, &arguments.access, &arguments.out, settings, &stop)
+}
+
+impl Site {
+    fn of(arguments: &PeersArgs) -> Result<Self, Failure> {
+        let found = |path: &Path| {
+            std::fs::canonicalize(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+        };
+        match (&arguments.peers, &arguments.directory) {
+            (Some(peers), None) => Self::of_layout(&found(peers)?),
+            (None, Some(directory)) => {
+                let directory = found(directory)?;
+                Ok(Self { root: Root::here(), inside: directory.clone(), outside: directory })
+            }
+            _ => Err(Failure::usage("name either --peers DIR or --dir DIR")),
+        }
+    }
+
+    /// A chroot and a directory that is mounted in it.
+    fn of_layout(peers: &Path) -> Result<Self, Failure> {
+        use std::os::unix::fs::MetadataExt;
+        let (tree, outside, inside) = (peers.join(TREE), peers.join(DIRECTORY), Path::new("/").join(DIRECTORY));
+        let site = Self { root: Root::of_tree(&tree), inside: inside.clone(), outside: outside.clone() };
+        let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+        let seen = identity(&site.root.outside(&inside));
+        match seen.is_some() && seen == identity(&outside) && tree.join("proc/self").exists() {
+            true => Ok(site),
+            false => Err(Failure::usage(format!(
+                "{} is not mounted in {}; run conformance/peers/peers mounts {}",
+                outside.display(),
+                tree.display(),
+                peers.display()
+            ))),
+        }
+    }
+}
+
+/// Our server; with its own congestion control once more, if that was asked for.
+fn ours(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) -> Result<Vec<Peer>, Failure> {
+    let mut kinds = vec![("longshore", "congestion_control = \"system\"")];
+    if arguments.own_congestion {
+        kinds.push(("longshore-own-cc", ""));
+    }
+    let start = |(name, data_path): (&str, &str)| {
+        let is_nfs = arguments.protocol == Spoken::Nfs;
+        let ours = Ours::start(name, &site.outside, data_path, is_nfs, ports, stop)?;
+        let url = match arguments.protocol {
+            Spoken::Smb => Some(ours.smb_url()),
+            Spoken::Nfs => ours.nfs_url(&arguments.nfs_version),
+        };
+        let url = url.ok_or_else(|| Failure::system("our server has no NFS"))?;
+        let shown = if data_path.is_empty() { "defaults" } else { data_path };
+        Ok(Peer {
+            targets: vec![(name.to_owned(), url, ours.credentials().clone())],
+            settings: vec![(format!("{name} settings"), format!("[data-path] {shown}"))],
+            pid: ours.pid(),
+            _running: vec![Box::new(ours)],
+        })
+    };
+    kinds.into_iter().map(start).collect()
+}
+
+/// Everybody else. Who is installed and does not start is told, and the others go on without.
+fn others(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) -> Vec<Peer> {
+    let started = match arguments.protocol {
+        Spoken::Smb => samba::start(site, ports, stop),
+        Spoken::Nfs => ganesha::start(site, &arguments.nfs_version, ports, stop),
+    };
+    for module in kernel_servers(arguments.protocol) {
+        problem(&format!("{module} is loaded; start it yourself and name it with --target {module}=URL"));
+    }
+    match started {
+        Ok(Some(peer)) => vec![peer],
+        Ok(None) => {
+            problem(&format!("no other server for {} is installed here", arguments.protocol));
+            Vec::new()
+        }
+        Err(failure) => {
+            failure.lines().for_each(problem);
+            Vec::new()
+        }
+    }
+}
+
+/// The kernel's servers belong to whoever set them up: they have one configuration for the whole machine.
+fn kernel_servers(spoken: Spoken) -> Vec<&'static str> {
+    let loaded = |name: &str| Path::new("/sys/module").join(name).exists();
+    let all = match spoken {
+        Spoken::Smb => ["ksmbd"],
+        Spoken::Nfs => ["nfsd"],
+    };
+    all.into_iter().filter(|name| loaded(name)).collect()
+}
+
+/// The lines of a configuration as one setting: what is commented or empty says nothing.
+fn in_one_line(config: &str) -> String {
+    let lines = config.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.collect::<Vec<_>>().join("; ")
+}
+
+/// Shared by rooms: a server that listens.
+fn listening(name: &str, command: std::process::Command, port: u16, stop: &Stop) -> Result<Daemon, Failure> {
+    let mut daemon = Daemon::start(name, command)?;
+    daemon.wait_for(port, stop)?;
+    Ok(daemon)
+}

@@ -1,0 +1,281 @@
+//! `longshore bench` from outside: the built binary measures the built binary. Nothing here looks at how fast anything is.
+
+mod util;
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+use util::{Server, home_with_share, longshore, serve};
+
+const PASSWORD: &str = "correct horse";
+/// Short runs: what is tested is what becomes of them.
+const SHORT: [&str; 8] = ["--runtime", "250ms", "--ramp", "10ms", "--size", "1m", "--iodepth", "4"];
+
+struct Bed {
+    home: tempfile::TempDir,
+    docs: String,
+    server: Server,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let (home, docs) = home_with_share();
+        let mut command = serve(home.path(), &["--user", "anna", docs.as_str()]);
+        command.env("LONGSHORE_PASSWORD", PASSWORD);
+        Self { server: Server::start(command), home, docs }
+    }
+
+    fn url(&self) -> String {
+        format!("smb://anna@{}/docs", self.server.address)
+    }
+
+    fn bench(&self, arguments: &[&str]) -> Output {
+        bench(self.home.path(), arguments)
+    }
+
+    fn files(&self) -> usize {
+        std::fs::read_dir(&self.docs).unwrap().count()
+    }
+}
+
+fn bench(home: &Path, arguments: &[&str]) -> Output {
+    let all: Vec<_> = ["bench"].into_iter().chain(arguments.iter().copied()).collect();
+    longshore(home, &all).env("LONGSHORE_PASSWORD", PASSWORD).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn a_run_has_figures_and_leaves_nothing_behind() {
+    let bed = Bed::new();
+    let more = ["--rw", "randrw", "--bs", "4k", "--numjobs", "3", "--connections", "2", "--json"];
+    let arguments = ["run", &bed.url(), "--runtime", "300ms", "--ramp-time", "20ms", "--size", "1m"];
+    let output = bed.bench(&[&arguments[..], &more[..]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let said = json(&output);
+    let run = &said["runs"][0];
+    let measured = &run["outcome"]["accepted"];
+    let operations = measured["operations"].as_u64().unwrap();
+    assert!(operations > 0);
+    assert_eq!(measured["bytes"].as_u64(), Some(operations * 4_096));
+    assert_eq!(measured["elapsed_ns"].as_u64(), Some(300_000_000));
+    assert!(measured["client_cpu_ns"].as_u64() > Some(0), "{measured}");
+    assert!(measured["server_cpu_ns"].as_u64() > Some(0), "the server is on this machine: {measured}");
+    assert_eq!(run["server"], "longshore");
+    assert_eq!(said["workload"]["rw"], "randrw");
+    assert_eq!(bed.files(), 0);
+}
+
+#[test]
+fn a_run_says_in_a_table_what_it_measured_and_files_can_stay() {
+    let bed = Bed::new();
+    let output = bed.bench(&[
+        "run",
+        &bed.url(),
+        "--rw",
+        "write",
+        "--bs",
+        "1m",
+        "--size",
+        "2m",
+        "--runtime",
+        "250ms",
+        "--ramp-time",
+        "0",
+        "--keep-files",
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    let said = text(&output.stdout);
+    assert!(said.contains("MiB/s") && said.contains("p99.9") && said.contains("server longshore"), "{said}");
+    assert_eq!(bed.files(), 1);
+    assert_eq!(std::fs::metadata(Path::new(&bed.docs).join("longshore-bench.0")).unwrap().len(), 2 << 20);
+}
+
+#[test]
+fn servers_are_compared_and_the_report_can_be_drawn_again() {
+    let bed = Bed::new();
+    let (one, other) = (format!("one={}", bed.url()), format!("other={}", bed.url()));
+    let out = bed.home.path().join("results");
+    let matrix = ["--rw", "randrw", "--bs", "4k", "--connections", "1,2", "--blocks", "3", "--seed", "7"];
+    let targets = ["compare", "--target", &one, "--target", &other, "--limit", &bed.docs, "--baseline", "other"];
+    let results = ["--out", out.to_str().unwrap()];
+    let output = bed.bench(&[&targets[..], &matrix[..], &SHORT[..], &results[..]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let table = text(&output.stdout);
+    assert!(table.contains("baseline other, 3 blocks") && !table.contains("INCOMPLETE"), "{table}");
+
+    let file = out.join("report.json");
+    let report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(report["observations"].as_array().unwrap().len(), 3 * 2 * 3);
+    // One target is compared, by rate and by the server's CPU time; the limit is not.
+    assert_eq!(report["analysis"]["family_size"], 2 * 2);
+    for cell in report["analysis"]["cells"].as_array().unwrap() {
+        let is_limit = report["cells"][cell["cell"].as_u64().unwrap() as usize]["target"] == 2;
+        assert_eq!(cell["of_ceiling"].is_null(), is_limit, "{cell}");
+        assert!(cell["server_cpu_ns_per_operation"].as_f64() > Some(0.0), "{cell}");
+    }
+    assert_eq!(bed.files(), 0);
+
+    let again = bed.bench(&["report", file.to_str().unwrap(), "--out", out.join("again").to_str().unwrap()]);
+    assert!(again.status.success(), "{again:?}");
+    assert_eq!(again.stdout, output.stdout);
+    for name in ["report.json", "report.html"] {
+        let [first, second] = [out.clone(), out.join("again")].map(|d| std::fs::read(d.join(name)).unwrap());
+        assert!(first == second, "{name} is another");
+    }
+}
+
+#[test]
+fn a_target_that_is_down_fails_the_comparison_in_every_output() {
+    let bed = Bed::new();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap();
+    drop(nobody);
+    let file = bed.home.path().join("night.toml");
+    let toml = format!(
+        "bs = [\"4k\"]\nrw = [\"read\"]\nblocks = 2\n[[target]]\nname = \"up\"\nurl = \"{}\"\n[[target]]\nname = \"down\"\nurl = \"smb://anna@{address}/docs\"\n",
+        bed.url()
+    );
+    std::fs::write(&file, toml).unwrap();
+    let out = bed.home.path().join("results");
+    let arguments = ["compare", "--file", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let output = bed.bench(&[&arguments[..], &SHORT[..]].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let [table, errors] = [&output.stdout, &output.stderr].map(|bytes| text(bytes));
+    assert!(table.contains("INCOMPLETE: 2 of 4 runs do not count. The first: failed: connect to"), "{table}");
+    assert!(errors.contains("down cannot be measured") && errors.contains("2 of 4 runs do not count"), "{errors}");
+    let [json, html] = ["report.json", "report.html"].map(|name| std::fs::read_to_string(out.join(name)).unwrap());
+    assert!(html.contains("INCOMPLETE: 2 of 4 runs"));
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let failed = |o: &&Value| o["outcome"]["discarded"]["reason"] == "failed";
+    assert_eq!(report["observations"].as_array().unwrap().iter().filter(failed).count(), 2);
+}
+
+#[test]
+fn the_machines_limit_is_measured_without_a_server() {
+    let (home, docs) = home_with_share();
+    for rw in ["read", "write", "randrw"] {
+        let output = bench(
+            home.path(),
+            &[
+                "limit",
+                &docs,
+                "--rw",
+                rw,
+                "--bs",
+                "64k",
+                "--size",
+                "1m",
+                "--runtime",
+                "250ms",
+                "--ramp-time",
+                "0",
+                "--numjobs",
+                "2",
+                "--json",
+            ],
+        );
+        assert!(output.status.success(), "{output:?}");
+        let runs = json(&output)["runs"].as_array().unwrap().clone();
+        assert_eq!(runs.len(), 2);
+        for run in runs {
+            assert!(run["figures"]["iops"].as_f64() > Some(0.0), "{run}");
+            assert!(run["figures"]["server_cpu_us_per_operation"].as_f64() > Some(0.0), "{run}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);
+}
+
+#[test]
+fn a_threshold_is_swept_and_each_run_is_seen_to_take_its_path() {
+    let (home, docs) = home_with_share();
+    let out = home.path().join("results");
+    let sweep = ["threshold", &docs, "--thresholds", "off,64k", "--bs", "4k,128k", "--blocks", "2"];
+    let output = bench(home.path(), &[&sweep[..], &SHORT[..], &["--out", out.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let said = text(&output.stdout);
+    assert!(said.contains("read 4 KiB × 1: rate not known; CPU not known; 0 blocks"), "both copy: {said}");
+    assert!(said.contains("read 128 KiB × 1: rate ") && said.contains("no verdict; 2 blocks"), "{said}");
+    assert!(said.contains("Recommended: nothing: too few runs count"), "{said}");
+    let json = std::fs::read_to_string(out.join("report.json")).unwrap();
+    assert!(json.contains("moving against copying"));
+    assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);
+}
+
+#[test]
+fn without_peers_nothing_is_compared_and_nothing_goes_on_running() {
+    let (home, docs) = home_with_share();
+    let mut command = longshore(home.path(), &["bench", "peers", "--dir", &docs]);
+    // The kernel says whose children they were: none may be left with this name in its environment.
+    let output = command.env("PATH", home.path()).env("BENCH_TEST", &docs).output().unwrap();
+    // An installed smbd would be found in the usual places.
+    if !Path::new("/usr/sbin/smbd").exists() {
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text(&output.stderr).contains("there is nobody to compare with"), "{output:?}");
+    }
+    assert_eq!(with_environment(&docs), 0);
+}
+
+#[test]
+fn a_signal_ends_a_sweep_in_order_with_all_its_servers() {
+    let (home, docs) = home_with_share();
+    let sweep = ["bench", "threshold", &docs, "--thresholds", "off,4k", "--runtime", "60m", "--size", "1m", "--json"];
+    let mut command = longshore(home.path(), &sweep);
+    command.env("BENCH_TEST", &docs).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while std::fs::read_dir(&docs).unwrap().count() == 0 && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(with_environment(&docs), 3, "two servers and the sweep");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report = json(&output);
+    let observations = report["observations"].as_array().unwrap();
+    assert!(observations.iter().all(|o| o["outcome"]["discarded"]["reason"] == "interrupted"), "{report}");
+    assert_eq!(with_environment(&docs), 0);
+    assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);
+}
+
+/// How many processes have this in their environment under the tests' name for it.
+fn with_environment(value: &str) -> usize {
+    let wanted = format!("BENCH_TEST={value}\0");
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter(|entry| {
+        std::fs::read(entry.path().join("environ"))
+            .is_ok_and(|found| found.windows(wanted.len()).any(|part| part == wanted.as_bytes()))
+    })
+    .count()
+}
+
+#[test]
+fn what_cannot_be_measured_is_said_before_anything_is() {
+    let bed = Bed::new();
+    let (url, target) = (bed.url(), format!("a={}", bed.url()));
+    let wrongs: [&[&str]; 8] = [
+        &["run", "smb://nowhere"],
+        &["run", &url, "--bs", "4x"],
+        &["run", &url, "--bs", "1m", "--size", "4k"],
+        &["run", &url, "--rw", "trim"],
+        &["compare", "--target", &target],
+        &["compare", "--target", &target, "--target", "b"],
+        &["compare", "--target", &target, "--target", &target],
+        &["report", "/dev/null"],
+    ];
+    for wrong in wrongs {
+        let output = bed.bench(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
+    }
+    let wrong_password = longshore(bed.home.path(), &["bench", "run", &url]).env("LONGSHORE_PASSWORD", "x").output();
+    let wrong_password = wrong_password.unwrap();
+    assert_eq!(wrong_password.status.code(), Some(1));
+    assert!(text(&wrong_password.stdout).contains("LOGON_FAILURE"), "{wrong_password:?}");
+}
