@@ -16,6 +16,7 @@ mod identities;
 mod interfaces;
 mod listen;
 mod logging;
+mod monitor;
 mod nfs;
 mod password;
 mod plan;
@@ -53,6 +54,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::User(arguments) => user_command::run(&arguments),
         Command::Check(arguments) => plan::check(&arguments),
+        Command::Status(arguments) => monitor::status(&arguments),
+        Command::Top(arguments) => monitor::top(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     }
 }

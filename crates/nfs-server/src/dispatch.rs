@@ -217,8 +217,7 @@ async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32, arrived_ns: u64) 
     let refused = match done {
         Ok(()) => {
             counted(counters::is_failure(procedure, out.since(begin)));
-            let mark = Mark { arrived_ns, operation: operation as u8, others: Vec::new() };
-            send(job.conn, out, Some(mark));
+            send(job.conn, out, Some(Mark::new(arrived_ns, operation as u8)));
             return Ok(());
         }
         Err(Halt::Silent) => return Ok(()),

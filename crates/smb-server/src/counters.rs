@@ -68,8 +68,8 @@ pub(crate) fn note(mark: &mut Option<Mark>, arrived_ns: u64, command: u16) {
     let Some(command) = Command::from_u16(command) else { return };
     let operation = command as u8;
     match mark {
-        Some(mark) => mark.others.push(operation),
-        None => *mark = Some(Mark { arrived_ns, operation, others: Vec::new() }),
+        Some(mark) => mark.and(operation),
+        None => *mark = Some(Mark::new(arrived_ns, operation)),
     }
 }
 

@@ -3,15 +3,28 @@
 
 use super::Operations;
 
-/// What is to be timed of a reply.
+/// What is to be timed of a reply: small, since it travels with every one.
 #[derive(Debug)]
 pub struct Mark {
-    /// When the whole request was there, in nanoseconds.
-    pub arrived_ns: u64,
-    /// What was asked first.
-    pub operation: u8,
-    /// What else was asked in the same request; without memory of its own while there is nothing.
-    pub others: Vec<u8>,
+    arrived_ns: u64,
+    operation: u8,
+    others: Option<Box<Others>>,
+}
+
+/// What else was asked in the same request: mostly nothing.
+#[derive(Debug, Default)]
+struct Others(Vec<u8>);
+
+impl Mark {
+    /// Of the reply to a request that was whole at `arrived_ns`, in nanoseconds.
+    pub fn new(arrived_ns: u64, operation: u8) -> Self {
+        Self { arrived_ns, operation, others: None }
+    }
+
+    /// Another operation was asked for in the same request.
+    pub fn and(&mut self, operation: u8) {
+        self.others.get_or_insert_default().0.push(operation);
+    }
 }
 
 /// The replies of one connection that are on their way to the socket.
@@ -29,7 +42,9 @@ impl Leaving {
         for mark in self.0.drain(..) {
             let took_ns = now_ns.saturating_sub(mark.arrived_ns);
             operations.took(mark.operation.into(), took_ns);
-            mark.others.iter().for_each(|other| operations.took(usize::from(*other), took_ns));
+            for other in mark.others.iter().flat_map(|others| &others.0) {
+                operations.took(usize::from(*other), took_ns);
+            }
         }
     }
 }
@@ -43,8 +58,11 @@ mod tests {
     fn each_request_is_timed_once_by_its_own_arrival() {
         let operations = Operations::<3>::default();
         let mut leaving = Leaving::default();
-        leaving.push(Mark { arrived_ns: 100, operation: 0, others: Vec::new() });
-        leaving.push(Mark { arrived_ns: 108, operation: 1, others: vec![2, 2] });
+        leaving.push(Mark::new(100, 0));
+        let mut compound = Mark::new(108, 1);
+        compound.and(2);
+        compound.and(2);
+        leaving.push(compound);
         leaving.left(110, &operations);
         leaving.left(999, &operations);
         let sums = OperationTotals::sum([&operations]);
