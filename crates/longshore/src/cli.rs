@@ -272,6 +272,15 @@ mod tests {
     }
 
     #[test]
+    fn top_waits_for_a_time_that_makes_sense() {
+        let top = |interval: &str| Cli::try_parse_from(["longshore", "top", "--interval", interval]);
+        assert!(top("0.5").is_ok());
+        for wrong in ["0", "-1", "nan", "inf", "1e9", "x"] {
+            assert!(top(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn no_option_takes_a_password() {
         for command in [&["serve", "--password", "x"][..], &["user", "add", "anna", "--password", "x"]] {
             let all = ["longshore"].into_iter().chain(command.iter().copied());

@@ -269,10 +269,60 @@ fn metrics_for_everybody_must_be_meant() {
     assert!(code == 2 && said.contains("c.toml:2: server.metrics: 192.0.2.1:1 can be reached"), "{said}");
     let (home, _server) = server(&["--metrics", "0.0.0.0:0", "--metrics-public"]);
     assert!(status(home.path())["listen"]["metrics"].as_str().unwrap().starts_with("0.0.0.0:"));
-    let socket = home.path().join("metrics.sock").display().to_string();
+    let socket = home.path().join("run/metrics.sock").display().to_string();
     let (_home, _server) = self::server(&["--metrics", &format!("unix:{socket}")]);
     let (head, text) = http(UnixStream::connect(&socket).unwrap(), "GET /metrics HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200") && series(&text, "longshore_smb_sessions") == 0.0, "{head}");
     let (head, _) = http(UnixStream::connect(&socket).unwrap(), "GET /status HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 404"), "sessions are for the owner: {head}");
+}
+
+/// NFS 3 and 4 at the same server: each operation under its protocol, the client that has a lease, the pages that were moved.
+#[tokio::test]
+async fn nfs_is_told_of_too() {
+    let (home, docs) = home_with_share();
+    std::fs::write(home.path().join("docs/large"), vec![7; 1 << 20]).unwrap();
+    let config = home.path().join("c.toml");
+    let share = format!("[share.docs]\npath = \"{docs}\"\nnfs_privileged_port = false\nnfs_squash = \"none\"\n");
+    std::fs::write(&config, share).unwrap();
+    let (state, config) = (state(home.path()), config.display().to_string());
+    let more = ["--user", "anna", "--state", &state, "--config", &config, "--nfs", "127.0.0.1:0"];
+    let mut command = serve(home.path(), &more);
+    command.env("LONGSHORE_PASSWORD", PASSWORD);
+    let _server = Server::start(command);
+    let at = status(home.path())["listen"]["nfs"][0].as_str().unwrap().to_owned();
+    let port = at.rsplit(':').next().unwrap().to_owned();
+    for version in [format!("3&mountport={port}"), "4.1".into()] {
+        let protocol = format!("nfs{}", &version[..1]);
+        let before = status(home.path());
+        let url: Url = format!("nfs://{at}/docs?version={version}").parse().unwrap();
+        let client = Client::connect_with(&url, Credentials::password("", ""), &Options::default()).await.unwrap();
+        let file = client.open("large").await.unwrap();
+        assert_eq!(file.read_at(0, &mut vec![0; 1 << 20]).await.unwrap(), 1 << 20);
+        assert!(client.open("nothing").await.is_err());
+        let now = status(home.path());
+        let more = |name: &str| now["counters"][name].as_u64().unwrap() - before["counters"][name].as_u64().unwrap();
+        assert_eq!((more("nfs_read_bytes"), more("nfs_read_pages_bytes")), (1 << 20, 1 << 20), "{protocol}");
+        let all = now["operations"].as_array().unwrap();
+        let of = |name: &str| all.iter().find(|one| one["protocol"] == *protocol && one["name"] == name).unwrap();
+        let read = of("read");
+        assert_eq!(read["count"], read["latency_ns"]["count"], "{protocol}");
+        assert_eq!(read["count"].as_u64().unwrap(), more("nfs_read_pages"), "{protocol}");
+        let failed: u64 =
+            all.iter().filter(|one| one["protocol"] == *protocol).filter_map(|one| one["errors"].as_u64()).sum();
+        assert!(failed >= 1, "{protocol}: what is not there");
+        assert!(now["connections"].as_array().unwrap().iter().any(|one| one["protocol"] == "nfs"));
+        if protocol == "nfs4" {
+            let client = &now["nfs_clients"][0];
+            assert_eq!((&client["version"], &client["state"]), (&"4.1+".into(), &"confirmed".into()));
+            assert_eq!(now["claims"]["opens"], client["opens"]);
+            assert!(client["lease_age_seconds"].as_f64().unwrap() < 60.0);
+            let shown = String::from_utf8(run(home.path(), &["status", "--state", &state]).stdout).unwrap();
+            assert!(shown.contains("(lease 1m 30s)") && shown.contains("confirmed"), "{shown}");
+        } else {
+            assert_eq!(now["nfs_mounts"].as_array().unwrap().len(), 1);
+        }
+        file.close().await.unwrap();
+        client.disconnect().await.unwrap();
+    }
 }

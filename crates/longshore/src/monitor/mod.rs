@@ -61,6 +61,9 @@ impl Endpoint {
             Metrics::Off => None,
             Metrics::At(address) => Some(Opened::Tcp(TcpListener::bind(address).map_err(cannot)?)),
             Metrics::Unix(path) => {
+                if let Some(directory) = path.parent() {
+                    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(cannot)?;
+                }
                 let listener = bind(path).map_err(cannot)?;
                 std::fs::set_permissions(path, PermissionsExt::from_mode(0o660)).map_err(cannot)?;
                 Some(Opened::Unix(listener, path.clone()))

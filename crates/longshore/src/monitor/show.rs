@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use super::ask::Asker;
-use super::snapshot::{Connection, NfsClient, Session, Snapshot};
+use super::snapshot::{Connection, NfsClient, NfsMount, Session, Snapshot};
 use crate::cli::StatusArgs;
 use crate::failure::Failure;
 
@@ -39,10 +39,12 @@ fn for_people(now: &Snapshot) -> String {
     );
     table(
         &mut out,
-        "NFSv4 clients",
+        &format!("NFSv4 clients (lease {})", span(now.nfs_lease_seconds)),
         &["client", "version", "state", "last heard of", "opens", "lock owners", "delegations"],
         now.nfs_clients.iter().map(nfs_client),
     );
+    let mount = |mount: &NfsMount| vec![mount.host.clone(), mount.path.clone()];
+    table(&mut out, "NFSv3 mounts, as clients tell them", &["host", "path"], now.nfs_mounts.iter().map(mount));
     let nfs = now.connections.iter().filter(|connection| connection.protocol == "nfs");
     table(&mut out, "NFS connections", &["client", "for", "requests", "received", "sent"], nfs.map(connection));
     out
@@ -188,7 +190,9 @@ mod tests {
     fn what_clients_say_gives_the_terminal_no_orders() {
         let client = NfsClient { owner: "x\x1b[2J\n\x07y\u{9b}".into(), ..NfsClient::default() };
         let session = Session { user: "\x1b]0;title\x07".into(), ..Session::default() };
-        let now = Snapshot { nfs_clients: vec![client], sessions: vec![session], ..Snapshot::default() };
+        let mount = NfsMount { path: "/x\r\x1bc".into(), ..NfsMount::default() };
+        let (nfs_clients, nfs_mounts) = (vec![client], vec![mount]);
+        let now = Snapshot { nfs_clients, nfs_mounts, sessions: vec![session], ..Snapshot::default() };
         assert!(for_people(&now).chars().all(|letter| letter == '\n' || !letter.is_control()));
     }
 }
