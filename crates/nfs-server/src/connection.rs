@@ -51,8 +51,6 @@ pub struct Connection {
     waker: Waker,
     /// When the fragments came that are taken in now.
     arrived_ns: u64,
-    /// Replies that are handed over and not yet at the socket.
-    leaving: Leaving,
 }
 
 /// A record that was taken in.
@@ -75,8 +73,9 @@ pub(crate) struct Inner {
     pub local: SocketAddr,
     /// The last credential's bytes and what they said: a client's calls mostly bear the same.
     pub caller: RefCell<Option<(Vec<u8>, Arc<Caller>)>>,
-    /// What is to be sent, and how it is timed.
-    replies: RefCell<VecDeque<(Reply, Option<Mark>)>>,
+    replies: RefCell<VecDeque<Reply>>,
+    /// How the replies are timed that are not yet at the socket.
+    leaving: RefCell<Leaving>,
     /// Bytes of the replies queued and of the room that calls under way have taken.
     reply_bytes: Cell<usize>,
     finished: Cell<Option<&'static str>>,
@@ -96,6 +95,7 @@ impl Connection {
             local,
             caller: RefCell::default(),
             replies: RefCell::default(),
+            leaving: RefCell::default(),
             reply_bytes: Cell::new(0),
             finished: Cell::new(None),
             established: Cell::new(false),
@@ -108,7 +108,6 @@ impl Connection {
             partial: None,
             waker: Waker::noop().clone(),
             arrived_ns: 0,
-            leaving: Leaving::default(),
         }
     }
 
@@ -136,9 +135,9 @@ impl Connection {
         self.arrived_ns = now_ns;
     }
 
-    /// The replies that were handed over were at the socket at `now_ns`.
+    /// The replies that were ready were handed to the socket at `now_ns`.
     pub fn sent(&mut self, now_ns: u64) {
-        self.leaving.left(now_ns, &self.inner.shard.counters.operations);
+        self.inner.leaving.borrow_mut().left(now_ns, &self.inner.shard.counters.operations);
     }
 
     /// Takes one complete fragment. `more_behind`: further calls are waiting already.
@@ -223,11 +222,8 @@ impl Connection {
 
     /// The next bytes to send.
     pub fn next_reply(&mut self) -> Option<Reply> {
-        let (reply, mark) = self.inner.replies.borrow_mut().pop_front()?;
+        let reply = self.inner.replies.borrow_mut().pop_front()?;
         self.inner.reply_bytes.update(|bytes| bytes - reply.len_bytes());
-        if let Some(mark) = mark {
-            self.leaving.push(mark);
-        }
         Some(reply)
     }
 
@@ -304,7 +300,10 @@ impl Inner {
     /// Queues a reply that is timed as `mark` says.
     pub fn send(&self, reply: Reply, mark: Option<Mark>) {
         self.reply_bytes.update(|bytes| bytes + reply.len_bytes());
-        self.replies.borrow_mut().push_back((reply, mark));
+        self.replies.borrow_mut().push_back(reply);
+        if let Some(mark) = mark {
+            self.leaving.borrow_mut().push(mark);
+        }
     }
 
     /// Queues a record of this end's own.

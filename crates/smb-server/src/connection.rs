@@ -58,8 +58,6 @@ pub struct Connection {
     waker: Waker,
     /// When the frames came that are taken in now.
     arrived_ns: u64,
-    /// Replies that are handed over and not yet at the socket.
-    leaving: Leaving,
     /// The connection is over, and something of it goes on.
     lingers: bool,
 }
@@ -80,8 +78,9 @@ pub(crate) struct Inner {
     pub state: RefCell<State>,
     /// What other threads have for the client.
     pub mailbox: Arc<Mailbox>,
-    /// What is to be sent, and how it is timed.
-    replies: RefCell<VecDeque<(Reply, Option<Mark>)>>,
+    replies: RefCell<VecDeque<Reply>>,
+    /// How the replies are timed that are not yet at the socket.
+    leaving: RefCell<Leaving>,
     /// Bytes of the replies queued and of the room that requests under way have taken.
     reply_bytes: Cell<usize>,
     finished: Cell<Option<&'static str>>,
@@ -122,6 +121,7 @@ impl Connection {
             state: RefCell::new(state),
             mailbox: Arc::new(Mailbox::of(peer)),
             replies: RefCell::default(),
+            leaving: RefCell::default(),
             reply_bytes: Cell::new(0),
             finished: Cell::new(None),
             lasting: Cell::new(0),
@@ -132,7 +132,6 @@ impl Connection {
             held_back: VecDeque::new(),
             waker: Waker::noop().clone(),
             arrived_ns: 0,
-            leaving: Leaving::default(),
             lingers: false,
         }
     }
@@ -165,9 +164,9 @@ impl Connection {
         self.arrived_ns = now_ns;
     }
 
-    /// The replies that were handed over were at the socket at `now_ns`.
+    /// The replies that were ready were handed to the socket at `now_ns`.
     pub fn sent(&mut self, now_ns: u64) {
-        self.leaving.left(now_ns, &self.inner.shard.counters.operations);
+        self.inner.leaving.borrow_mut().left(now_ns, &self.inner.shard.counters.operations);
     }
 
     /// Takes one complete frame. `more_behind`: further requests are waiting already.
@@ -255,11 +254,8 @@ impl Connection {
 
     /// The next frame to send.
     pub fn next_reply(&mut self) -> Option<Reply> {
-        let (reply, mark) = self.inner.replies.borrow_mut().pop_front()?;
+        let reply = self.inner.replies.borrow_mut().pop_front()?;
         self.inner.reply_bytes.update(|bytes| bytes - reply.len_bytes());
-        if let Some(mark) = mark {
-            self.leaving.push(mark);
-        }
         Some(reply)
     }
 
@@ -346,7 +342,10 @@ impl Inner {
     /// Queues the reply to a frame.
     pub fn send_timed(&self, reply: Reply, mark: Option<Mark>) {
         self.reply_bytes.update(|bytes| bytes + reply.len_bytes());
-        self.replies.borrow_mut().push_back((reply, mark));
+        self.replies.borrow_mut().push_back(reply);
+        if let Some(mark) = mark {
+            self.leaving.borrow_mut().push(mark);
+        }
     }
 
     /// Tells the client what is not an answer to anything.

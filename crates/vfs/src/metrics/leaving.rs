@@ -32,12 +32,12 @@ impl Mark {
 pub struct Leaving(Vec<Mark>);
 
 impl Leaving {
-    /// A reply is handed over.
+    /// A reply is ready.
     pub fn push(&mut self, mark: Mark) {
         self.0.push(mark);
     }
 
-    /// Those that were handed over are at the socket, at `now_ns`.
+    /// Those that were ready are at the socket, at `now_ns`.
     pub fn left<const N: usize>(&mut self, now_ns: u64, operations: &Operations<N>) {
         for mark in self.0.drain(..) {
             let took_ns = now_ns.saturating_sub(mark.arrived_ns);
