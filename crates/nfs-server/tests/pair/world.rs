@@ -179,6 +179,9 @@ impl World {
 }
 
 /// One end of a connection, calling one thing at a time.
+/// How long each reply takes, as the connection is told.
+pub const REPLY_NS: u64 = 1000;
+
 pub struct Client {
     pub connection: Connection,
     xid: u32,
@@ -225,6 +228,7 @@ impl Client {
         }
         let mut buf = Buf::unpooled(frame.len());
         buf.push(&frame);
+        self.connection.arrived(0);
         self.connection.receive(Frame::from(buf), false);
         self.connection.poll(&mut Context::from_waker(Waker::noop()));
         true
@@ -233,6 +237,7 @@ impl Client {
     /// The next reply, without its mark.
     pub fn reply(&mut self) -> Option<Vec<u8>> {
         let reply = self.connection.next_reply()?;
+        self.connection.sent(REPLY_NS);
         assert!(reply.pages.is_none());
         let (mark, rest) = reply.head.split_first_chunk::<4>().unwrap();
         let mark = FragmentHeader::from_bytes(*mark);
