@@ -1,5 +1,6 @@
 //! An open's claim on its file: what a protocol server keeps in its open and asks before each read, write, lock and
-//! deletion. Dropping it gives everything up without deleting anything; [`OpenClaim::close`] is the orderly way.
+//! deletion. [`OpenClaim::close`] is the orderly way to end it. Dropping it gives everything up and asks for no deletion,
+//! but what another open was promised is kept: a deletion that falls due goes to the table's sink.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -273,8 +274,11 @@ impl OpenClaim {
 
 impl Drop for OpenClaim {
     fn drop(&mut self) {
-        if !self.is_closed() {
-            drop(self.release(false, None));
+        if self.is_closed() {
+            return;
+        }
+        if let Some(deletion) = self.release(false, None).delete {
+            self.table.orphaned(deletion);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use vfs::FileId;
 
-use crate::{Caching, HolderKey, LockOwner, Owner};
+use crate::{Caching, Deletion, HolderKey, LockOwner, Owner};
 
 /// A point in time: milliseconds since an origin of the caller's choosing, never going back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -69,6 +69,13 @@ pub trait EffectSink: Send + Sync {
     /// Nobody waits for `ticket` any more, whose effect has come or is on its way.
     fn forget(&self, ticket: Ticket) {
         let _ = ticket;
+    }
+
+    /// Another open was promised that the file goes with its last one, and the last one was not closed but dropped: it
+    /// may have waited still when its client went. Whoever asked for the deletion left its note. Called from whatever
+    /// thread dropped the claim; the deletion is to be handed to one that may wait.
+    fn orphaned(&self, deletion: Deletion) {
+        drop(deletion);
     }
 }
 

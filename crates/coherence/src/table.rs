@@ -14,8 +14,9 @@ use crate::effect::Out;
 use crate::file::{File, State};
 use crate::grant::Context;
 use crate::{
-    AckError, Caching, Change, Denied, Effect, EffectSink, GivesWay, GrantState, HolderKey, Identity, Instant,
-    LockConflict, LockError, LockOutcome, LockOwner, LockRange, OpenClaim, OpenRequest, Opened, Outcome, Owner, Ticket,
+    AckError, Caching, Change, Deletion, Denied, Effect, EffectSink, GivesWay, GrantState, HolderKey, Identity,
+    Instant, LockConflict, LockError, LockOutcome, LockOwner, LockRange, OpenClaim, OpenRequest, Opened, Outcome,
+    Owner, Ticket,
 };
 
 const SHARDS: usize = 64;
@@ -442,6 +443,13 @@ impl Inner {
                 (_, _, Some(sink)) => sink.effect(effect),
                 _ => {}
             }
+        }
+    }
+
+    /// A deletion that was promised falls to an open that is only dropped.
+    pub(crate) fn orphaned(&self, deletion: Deletion) {
+        if let Some(sink) = &self.sink {
+            sink.orphaned(deletion);
         }
     }
 

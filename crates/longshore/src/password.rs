@@ -29,15 +29,6 @@ pub fn obtain(user: &str, file: Option<&Path>) -> Result<Zeroizing<String>, Fail
     Ok(password)
 }
 
-/// The password `user` has somewhere: from `file` if there is one, else from the environment, else asked for once.
-pub fn known(user: &str, file: Option<&Path>) -> Result<Zeroizing<String>, Failure> {
-    match (file, std::env::var(VARIABLE)) {
-        (Some(path), _) => from_file(path),
-        (None, Ok(password)) => Ok(Zeroizing::new(password)),
-        (None, Err(_)) => ask(user, format!("Password for {user}: ")),
-    }
-}
-
 /// The first line of a file, or of standard input for `-`.
 pub fn from_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |error: io::Error| {

@@ -99,12 +99,36 @@ fn a_run_says_in_a_table_what_it_measured_and_files_can_stay() {
 }
 
 #[test]
+fn nfs_is_measured_like_smb() {
+    let (home, docs) = home_with_share();
+    let [config, state] = ["c.toml", "state"].map(|name| home.path().join(name));
+    let toml = format!("[share.docs]\npath = {docs:?}\nnfs_squash = \"none\"\nnfs_privileged_port = false\n");
+    std::fs::write(&config, toml).unwrap();
+    let [config, state] = [&config, &state].map(|path| path.to_str().unwrap());
+    let server = Server::start(serve(home.path(), &["--nfs", "127.0.0.1:0", "--config", config, "--state", state]));
+    let address = server.said.lines().find_map(|line| line.split_once("over NFS 3 and 4 on ")).unwrap().1;
+    let port = address.rsplit_once(':').unwrap().1;
+    for version in ["3", "4.0", "4.1", "4.2"] {
+        let mount = if version == "3" { format!("&mountport={port}") } else { String::new() };
+        let url = format!("nfs://{address}/docs?version={version}{mount}");
+        let load = ["--rw", "randrw", "--bs", "4k", "--size", "1m", "--runtime", "250ms", "--ramp-time", "0", "--json"];
+        let output = bench(home.path(), &[&["run", &url][..], &load[..]].concat());
+        assert!(output.status.success(), "{version}: {output:?}");
+        let said = json(&output);
+        assert!(said["runs"][0]["figures"]["iops"].as_f64() > Some(0.0), "{said}");
+        assert!(said["runs"][0]["negotiated"].as_str().unwrap().contains(version), "{said}");
+    }
+    assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);
+}
+
+#[test]
 fn servers_are_compared_and_the_report_can_be_drawn_again() {
     let bed = Bed::new();
     let (one, other) = (format!("one={}", bed.url()), format!("other={}", bed.url()));
     let out = bed.home.path().join("results");
     let matrix = ["--rw", "randrw", "--bs", "4k", "--connections", "1,2", "--blocks", "3", "--seed", "7"];
-    let targets = ["compare", "--target", &one, "--target", &other, "--limit", &bed.docs, "--baseline", "other"];
+    let targets =
+        ["compare", "--sign", "--target", &one, "--target", &other, "--limit", &bed.docs, "--baseline", "other"];
     let results = ["--out", out.to_str().unwrap()];
     let output = bed.bench(&[&targets[..], &matrix[..], &SHORT[..], &results[..]].concat());
     assert!(output.status.success(), "{output:?}");
@@ -114,6 +138,8 @@ fn servers_are_compared_and_the_report_can_be_drawn_again() {
     let file = out.join("report.json");
     let report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!(report["observations"].as_array().unwrap().len(), 3 * 2 * 3);
+    let facts = report["facts"].as_array().unwrap();
+    assert!(facts.iter().any(|f| f[0] == "one" && f[1].as_str().unwrap().contains(", signed, process")), "{facts:?}");
     // One target is compared, by rate and by the server's CPU time; the limit is not.
     assert_eq!(report["analysis"]["family_size"], 2 * 2);
     for cell in report["analysis"]["cells"].as_array().unwrap() {
@@ -207,6 +233,39 @@ fn a_threshold_is_swept_and_each_run_is_seen_to_take_its_path() {
     let json = std::fs::read_to_string(out.join("report.json")).unwrap();
     assert!(json.contains("moving against copying"));
     assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);
+}
+
+#[test]
+fn a_sweep_of_runs_that_took_another_path_fails() {
+    let (home, docs) = home_with_share();
+    // Nothing that is encrypted can be moved.
+    let sweep = ["threshold", &docs, "--thresholds", "off,64k", "--bs", "128k", "--blocks", "2", "--encrypt", "--json"];
+    let output = bench(home.path(), &[&sweep[..], &SHORT[..]].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report = json(&output);
+    let reason = |o: &Value| {
+        let moves = report["cells"][o["cell"].as_u64().unwrap() as usize]["target"] == 1;
+        (moves, o["outcome"]["discarded"]["reason"].as_str().map(str::to_owned))
+    };
+    let reasons: Vec<_> = report["observations"].as_array().unwrap().iter().map(reason).collect();
+    assert!(reasons.iter().all(|(moves, reason)| reason.as_deref() == moves.then_some("wrong_path")), "{reasons:?}");
+    assert!(text(&output.stderr).contains("its READs should have been moved: 0 were moved"), "{output:?}");
+}
+
+#[test]
+fn a_peer_that_does_not_start_is_told_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let (home, docs) = home_with_share();
+    for (name, script) in [("smbd", "echo no luck; exit 1"), ("smbpasswd", "exit 0")] {
+        let path = home.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:/usr/bin:/bin", home.path().display());
+    let output = longshore(home.path(), &["bench", "peers", "--dir", &docs]).env("PATH", path).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("samba is not ready: no luck") && said.contains("nobody to compare with"), "{said}");
 }
 
 #[test]

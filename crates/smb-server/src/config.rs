@@ -172,7 +172,9 @@ pub struct Share {
     pub(crate) pace: vfs::Pace,
     /// Who watches its directories.
     pub(crate) watchers: Arc<crate::notify::Watchers>,
-    /// Tells them what others change.
+    /// Where its opens are.
+    pub(crate) places: Arc<crate::places::Places>,
+    /// Tells who watches what others change.
     pub(crate) teller: std::sync::OnceLock<Arc<dyn vfs::Told>>,
     /// Change times that clients set.
     pub(crate) change_times: crate::change_times::ChangeTimes,
@@ -191,6 +193,7 @@ impl Share {
             volume_serial,
             pace: vfs::Pace::default(),
             watchers: Default::default(),
+            places: Default::default(),
             teller: Default::default(),
             change_times: Default::default(),
         }

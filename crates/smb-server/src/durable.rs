@@ -79,8 +79,6 @@ impl Durability {
 pub struct Disconnected {
     /// The open.
     pub open: Arc<Open>,
-    /// Whose it is (Open.DurableOwner).
-    pub user: String,
     /// Until when its client can come back.
     until_ms: u64,
     executor: Arc<dyn Executor>,
@@ -92,6 +90,11 @@ impl Disconnected {
     /// Until when its client can come back.
     pub fn until_ms(&self) -> u64 {
         self.until_ms
+    }
+
+    /// Whose it is (Open.DurableOwner): who opened it, whoever its session was logged in as since.
+    pub fn owner(&self) -> &str {
+        &self.open.tree.user.name
     }
 
     /// Its file.
@@ -269,12 +272,7 @@ impl Drop for Creating {
 
 impl Server {
     /// Keeps what of `opens` outlives the connection; what comes back is to be closed.
-    pub(crate) fn keep_durable(
-        &self,
-        opens: Vec<Arc<Open>>,
-        user: &str,
-        executor: &Arc<dyn Executor>,
-    ) -> Vec<Arc<Open>> {
+    pub(crate) fn keep_durable(&self, opens: Vec<Arc<Open>>, executor: &Arc<dyn Executor>) -> Vec<Arc<Open>> {
         let keep = |open: Arc<Open>| -> Option<Arc<Open>> {
             let Object::File(file) = &open.object else { return Some(open) };
             let file = Arc::clone(file);
@@ -284,20 +282,20 @@ impl Server {
             if !stays {
                 return Some(open);
             }
-            self.await_client(open, user.to_owned(), executor);
+            self.await_client(open, executor);
             None
         };
         opens.into_iter().filter_map(keep).collect()
     }
 
     /// Keeps an open without a connection until its client comes back or is late.
-    pub(crate) fn await_client(&self, open: Arc<Open>, user: String, executor: &Arc<dyn Executor>) {
+    pub(crate) fn await_client(&self, open: Arc<Open>, executor: &Arc<dyn Executor>) {
         let Object::File(file) = &open.object else { return };
         let file = Arc::clone(file);
         let durability = *file.durability.lock();
         let lost = durability.persistent.then(|| self.durables.lost_files.add(file.claim.file()));
         let until_ms = self.now().0.saturating_add(durability.timeout_ms);
-        let disconnected = Disconnected { user, until_ms, executor: Arc::clone(executor), _lost: lost, open };
+        let disconnected = Disconnected { until_ms, executor: Arc::clone(executor), _lost: lost, open };
         self.durables.disconnected.lock().insert(disconnected.open.handle.persistent, disconnected);
         if let Some(route) = &file.route {
             route.disconnected();
@@ -331,13 +329,20 @@ impl Server {
     }
 
     /// Closes the open `persistent` if its connection is gone: somebody else needs the file. One that is persistent in
-    /// the specification's sense stays.
-    pub(crate) fn purge_durable(&self, persistent: u64) {
-        if let Some(Ok(open)) = self.durables.take(persistent, |lost| match lost.file() {
-            Some(file) if file.is_persistent() => Err(()),
-            _ => Ok(()),
-        }) {
-            self.close_disconnected(open);
+    /// the specification's sense stays, and so does one that is resilient; whether it is that one.
+    pub(crate) fn purge_durable(&self, persistent: u64) -> bool {
+        let stays = |lost: &Disconnected| {
+            let durability = lost.file().map(|file| *file.durability.lock()).unwrap_or_default();
+            let stays = durability.persistent || durability.resilient;
+            if stays { Err(!durability.persistent) } else { Ok(()) }
+        };
+        match self.durables.take(persistent, stays) {
+            Some(Ok(open)) => {
+                self.close_disconnected(open);
+                false
+            }
+            Some(Err(resilient)) => resilient,
+            None => false,
         }
     }
 
@@ -346,7 +351,7 @@ impl Server {
         // Before the claim ends: who waits for it is to find that the file is going.
         let going = disconnected.file().map(|file| self.durables.going(file.base().id()));
         let Disconnected { open, executor, .. } = disconnected;
-        if let Some(owed) = close::release(self, &open) {
+        if let Some(owed) = close::release(self, &open, &executor) {
             executor.run(Box::new(move || {
                 // The client is gone: nobody can be told that a deletion failed.
                 if let Err(error) = owed.run() {

@@ -12,6 +12,7 @@ use smb_wire::smb2::{CreateOptions, FileHandle};
 use vfs::{Cred, FileId, Name, Node, Path, SetAttr, SetTime};
 
 use crate::Share;
+use crate::changes::Changes;
 use crate::durable::Durability;
 use crate::meta::{local_time, mark_archive};
 use crate::notify::{Event, Watch};
@@ -31,6 +32,8 @@ pub struct Open {
     pub granted: AccessMask,
     /// What it is an open of.
     pub object: Object,
+    /// Where that was when it was opened; of a pipe nowhere.
+    pub path: Path,
     /// Its channel sequence.
     pub sequence: Sequence,
     /// Nothing was done with it yet: the CREATE that made it may be told again (Open.IsReplayEligible).
@@ -61,6 +64,8 @@ pub struct FileOpen {
     pub name: Mutex<Box<[u8]>>,
     /// The symbolic link it was opened through, if it was: that is what is renamed or deleted.
     pub link: Option<(Path, FileId)>,
+    /// The symbolic link that was made of it (FSCTL_SET_REPARSE_POINT): from then on the open's name is that of the link.
+    pub became_link: OnceLock<(Path, FileId)>,
     /// Of a named stream: the stream.
     pub stream: Option<StreamOpen>,
     /// How it was opened.
@@ -99,6 +104,8 @@ pub struct FileOpen {
     pub durability: Mutex<Durability>,
     /// What is stored of it besides, if it was made persistent.
     pub kept: OnceLock<Kept>,
+    /// Changes under way beside its connection's thread.
+    pub changes: Changes,
     /// LOCKs done by number, where they may be told again.
     pub lock_sequences: Mutex<Vec<Option<u8>>>,
     /// Set once something was written: its entry in the directory has changed when it closes.
@@ -156,6 +163,7 @@ impl FileOpen {
             claim,
             name: Mutex::new(name.into()),
             link,
+            became_link: OnceLock::new(),
             stream: None,
             options,
             posix: false,
@@ -176,6 +184,7 @@ impl FileOpen {
             kept: OnceLock::new(),
             modified: AtomicBool::new(false),
             archived: AtomicBool::new(false),
+            changes: Changes::default(),
             lock_sequences: Mutex::default(),
         }
     }
@@ -236,9 +245,14 @@ impl FileOpen {
         self.share.watchers.tell(&[Event::new(action, filter, path.as_bytes())]);
     }
 
+    /// The symbolic link that is renamed or deleted through it, if one is.
+    pub fn link(&self) -> Option<&(Path, FileId)> {
+        self.became_link.get().or(self.link.as_ref())
+    }
+
     /// Where the object, or the link it was opened through, is now.
     pub fn path(&self) -> vfs::VfsResult<Path> {
-        match &self.link {
+        match self.link() {
             Some((path, _)) => Ok(path.clone()),
             None => self.share.backend.path_of(&**self.base()),
         }

@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use coherence::{Effect, EffectSink, Ticket};
+use coherence::{Deletion, Effect, EffectSink, Ticket};
 use futures_channel::oneshot;
 use parking_lot::Mutex;
 use smb_wire::smb2::FileHandle;
 use vfs::FileId;
 
 use crate::grants::{LeaseName, lease_name};
+use crate::handlers::close::Owed;
 use crate::mailbox::{Letter, Mailbox, Notice};
 use crate::server::Server;
 use crate::session::Session;
@@ -227,8 +228,13 @@ impl Router {
             return;
         }
         let Some(server) = self.server.upgrade() else { return };
+        let mut stays = false;
         for id in opens {
-            server.purge_durable(id);
+            stays |= server.purge_durable(id);
+        }
+        if stays {
+            // Nobody is there who could say that it is given up: its client finds that when it comes back.
+            let _ = server.table.acknowledge(server.now(), notice.file, &notice.holder, notice.to);
         }
     }
 }
@@ -274,6 +280,18 @@ impl EffectSink for Router {
             Some(Slot::Arrived(_)) => {}
             // Its effect is on its way.
             _ => drop(tickets.insert(ticket, Slot::Dropped)),
+        }
+    }
+
+    fn orphaned(&self, deletion: Deletion) {
+        if self.server.strong_count() == 0 {
+            // The server ends, and persistent opens go on after it.
+            return;
+        }
+        match Owed::orphan(deletion) {
+            // A worker sees to it.
+            Some(owed) => drop(owed),
+            None => tracing::debug!("nobody left word how a file is to be deleted: it stays"),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::durable::Durables;
 use crate::handlers::close;
 use crate::open::{Object, Open};
 use crate::persistent::Keeper;
+use crate::places::Places;
 use crate::router::Router;
 use crate::session::Session;
 use crate::{Config, Env, Share};
@@ -104,6 +105,7 @@ impl Server {
                 && Arc::ptr_eq(&old.backend, &new.backend)
             {
                 new.watchers = Arc::clone(&old.watchers);
+                new.places = Arc::clone(&old.places);
             }
         }
         self.config.store(Arc::new(config));
@@ -121,21 +123,29 @@ impl Server {
         sessions + self.durables.len()
     }
 
-    /// Whether anything below the directory `path` of a share is open.
+    /// Whether anything below the directory `path` of a share is open. May wait.
     pub(crate) fn has_open_below(&self, share: &Share, path: &Path) -> bool {
-        let sessions: Vec<_> = self.sessions.lock().values().cloned().collect();
-        sessions.iter().any(|session| {
-            let opens: Vec<_> = session.opens.lock().values().cloned().collect();
-            opens.iter().any(|open| match &open.object {
-                Object::File(file) if Arc::ptr_eq(&file.share.backend, &share.backend) => {
-                    let rest = file.path().ok();
-                    rest.is_some_and(|p| {
-                        p.as_bytes().strip_prefix(path.as_bytes()).is_some_and(|r| r.starts_with(b"/"))
-                    })
-                }
-                _ => false,
-            })
-        })
+        let is_below = |open: &Open| {
+            let Object::File(file) = &open.object else { return false };
+            let connected = !file.claim.is_closed() && !self.durables.is_lost(open.handle.persistent);
+            let rest = |now: &Path| now.as_bytes().strip_prefix(path.as_bytes()).is_some_and(|r| r.starts_with(b"/"));
+            connected && file.path().is_ok_and(|now| rest(&now))
+        };
+        self.on_same_backend(share).iter().any(|places| places.any_below(path, is_below))
+    }
+
+    /// What was called `from` in a share is called `to` now.
+    pub(crate) fn has_moved(&self, share: &Share, from: &Path, to: &Path) {
+        self.on_same_backend(share).iter().for_each(|places| places.moved(from, to));
+    }
+
+    /// The opens of the share, and of others that show the same.
+    fn on_same_backend(&self, share: &Share) -> Vec<Arc<Places>> {
+        let config = self.config.load();
+        let same = config.shares.values().filter(|other| Arc::ptr_eq(&other.backend, &share.backend));
+        let mut places = vec![Arc::clone(&share.places)];
+        places.extend(same.map(|other| &other.places).filter(|p| !Arc::ptr_eq(p, &share.places)).cloned());
+        places
     }
 
     /// The share of that name, as it is configured now.
@@ -172,16 +182,20 @@ impl Server {
         self.sessions.lock().get(&id).cloned()
     }
 
+    pub(crate) fn all_sessions(&self) -> Vec<Arc<Session>> {
+        self.sessions.lock().values().cloned().collect()
+    }
+
     pub(crate) fn add_session(&self, session: Arc<Session>) {
         self.sessions.lock().insert(session.id, session);
     }
 
     /// Closes connected opens that `which` names, whatever session they are of (3.3.4.17).
     pub(crate) fn close_opens(&self, executor: &Arc<dyn vfs::Executor>, which: impl Fn(&Open) -> bool) {
-        let sessions: Vec<_> = self.sessions.lock().values().cloned().collect();
+        let sessions = self.all_sessions();
         for session in sessions {
             for open in session.opens.lock().remove_where(|open| which(open)) {
-                if let Some(owed) = close::release(self, &open) {
+                if let Some(owed) = close::release(self, &open, executor) {
                     executor.run(Box::new(move || {
                         if let Err(error) = owed.run() {
                             tracing::debug!(%error, "delete on close failed");

@@ -56,7 +56,7 @@ pub struct Session {
     /// Its id.
     pub id: u64,
     /// Who.
-    pub user: Mutex<Arc<User>>,
+    user: Mutex<Arc<User>>,
     /// What was negotiated on the connection it was made on.
     pub terms: Terms,
     /// The key of that connection, with which another one asks to be bound (Session.SigningKey).
@@ -147,6 +147,16 @@ impl Session {
         for channel in self.channels.lock().iter().filter(|channel| !Arc::ptr_eq(channel, here)) {
             channel.interrupt(ended);
         }
+    }
+
+    /// `user` has logged in again, who may be somebody else (MS-SMB2 3.3.5.5.2, 3.3.5.5.3): keys and opens stay as they
+    /// are, and what is asked for from now on is asked for by that user.
+    pub fn renew(&self, user: User) {
+        let user = Arc::new(user);
+        // The tree connects are locked first: none is made for the one before after this.
+        let mut trees = self.trees.lock();
+        *self.user.lock() = Arc::clone(&user);
+        trees.values_mut().for_each(|tree| *tree = Arc::new(tree.renewed(&user)));
     }
 
     /// Who is logged in now; a re-authentication may change it.

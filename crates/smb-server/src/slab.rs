@@ -62,6 +62,11 @@ impl<T> Slab<T> {
         self.slots.iter().filter_map(|s| s.value.as_ref())
     }
 
+    /// All values, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|s| s.value.as_mut())
+    }
+
     /// Takes out the values that `which` names.
     pub fn remove_where(&mut self, which: impl Fn(&T) -> bool) -> Vec<T> {
         let keys: Vec<_> = (self.slots.iter().enumerate())

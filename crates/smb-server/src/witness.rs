@@ -24,7 +24,10 @@ impl Witness for Share {
         match what {
             Seen::Made { path, directory } => name(NotifyAction::Added, path, directory),
             Seen::Removed { path, directory } => name(NotifyAction::Removed, path, directory),
-            Seen::Moved { from, to, directory } => renamed(watchers, from, to, directory),
+            Seen::Moved { from, to, directory } => {
+                self.places.moved(from, to);
+                renamed(watchers, from, to, directory);
+            }
             Seen::Written(path) => modified(NotifyFilter::LAST_WRITE | NotifyFilter::SIZE, path),
             Seen::Changed(path) => {
                 let times = NotifyFilter::LAST_WRITE | NotifyFilter::LAST_ACCESS | NotifyFilter::SIZE;

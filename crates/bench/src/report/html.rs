@@ -185,9 +185,12 @@ svg{display:block;max-width:100%;height:auto}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;width:100%}
 th,td{text-align:left;padding:4px 12px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:break-word}
-.figures td:nth-child(2){white-space:nowrap}
+.figures td{white-space:nowrap}
+.figures td:last-child{white-space:normal}
+.pairs table{table-layout:fixed}
+.pairs th{width:28%}
 .pairs td,.pairs th{overflow-wrap:anywhere}
-thead th{color:var(--muted);font-weight:600;white-space:nowrap}
+thead th{color:var(--muted);font-weight:600;vertical-align:bottom}
 tbody th{font-weight:500}
 text{fill:var(--fg);font:12px system-ui,-apple-system,Segoe UI,Roboto,sans-serif}
 .tick{fill:var(--muted);font-size:11px}
@@ -202,6 +205,7 @@ line.one{stroke:var(--muted);stroke-width:1.2}
 .block{fill:currentColor;opacity:.45}
 .curve{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}
 .d1{stroke-dasharray:7 3}.d2{stroke-dasharray:2.5 2.5}.d3{stroke-dasharray:9 3 2 3}
+@media screen{.wide{overflow-x:auto}.wide svg{min-width:720px}}
 @media print{@page{margin:14mm}body{font-size:11pt}main{max-width:none;padding:0}table{font-size:8pt}
 thead{display:table-header-group}figure,tr{break-inside:avoid}h2,h3,.note{break-after:avoid}.scroll{overflow:visible}
 .panels{grid-template-columns:1fr 1fr}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}

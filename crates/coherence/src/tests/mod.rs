@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use vfs::FileId;
 
 use crate::{
-    AccessKinds, Denied, Effect, EffectSink, Instant, Limits, OpenClaim, OpenRequest, Opened, Outcome, ShareKinds,
-    Table, Ticket,
+    AccessKinds, Deletion, Denied, Effect, EffectSink, Instant, Limits, OpenClaim, OpenRequest, Opened, Outcome,
+    ShareKinds, Table, Ticket,
 };
 
 const NOW: Instant = Instant(1_000);
@@ -27,19 +27,27 @@ fn file(ino: u64) -> FileId {
     FileId { dev: 7, ino, generation: 0 }
 }
 
-/// Keeps effects until asked.
+/// Keeps effects, and deletions that are left over, until asked.
 #[derive(Default)]
-struct Kept(Mutex<Vec<Effect>>);
+struct Kept(Mutex<Vec<Effect>>, Mutex<Vec<Deletion>>);
 
 impl EffectSink for Kept {
     fn effect(&self, effect: Effect) {
         self.0.lock().push(effect);
+    }
+
+    fn orphaned(&self, deletion: Deletion) {
+        self.1.lock().push(deletion);
     }
 }
 
 impl Kept {
     fn take(&self) -> Vec<Effect> {
         std::mem::take(&mut self.0.lock())
+    }
+
+    fn orphans(&self) -> Vec<Deletion> {
+        std::mem::take(&mut self.1.lock())
     }
 }
 

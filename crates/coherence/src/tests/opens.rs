@@ -87,13 +87,26 @@ fn delete_on_close_is_taken_back() {
 }
 
 #[test]
-fn a_dropped_claim_deletes_nothing() {
-    let table = Table::new();
+fn a_dropped_claim_asks_for_no_deletion() {
+    let (table, kept) = table();
     drop(done(table.open(NOW, &OpenRequest { delete_on_close: true, ..request(D, ALL) })).claim);
-    let claim = open(&table, D, ALL).expect("still there");
-    claim.set_delete_pending(true, None);
-    drop(claim);
+    assert!(kept.orphans().is_empty());
     assert!(open(&table, D, ALL).is_ok());
+}
+
+#[test]
+fn a_deletion_that_was_promised_outlives_a_claim_that_is_dropped() {
+    let (table, kept) = table();
+    let doomed = OpenRequest { delete_on_close: true, ..request(R | D, ALL) };
+    let doomed = done(table.open(NOW, &doomed)).claim;
+    let waiting = open(&table, AccessKinds::empty(), ALL).expect("not pending yet");
+    assert!(doomed.close_noting(Arc::new("by this name")).unwrap().delete.is_none());
+    drop(waiting);
+    let deletion = kept.orphans().pop().expect("somebody has to delete it");
+    assert_eq!(deletion.note().and_then(|note| note.downcast_ref::<&str>()), Some(&"by this name"));
+    assert_eq!(open(&table, R, ALL).err(), Some(Denied::DeletePending), "until it is gone");
+    drop(deletion);
+    assert_eq!(table.stats(), Stats::default());
 }
 
 #[test]

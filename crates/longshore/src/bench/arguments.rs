@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::bare::How;
 use super::words::{By, Rw, Size, Threshold, Time};
+use crate::commands::args::LoginArgs;
 
 /// `longshore bench`.
 #[derive(Debug, Args)]
@@ -81,17 +82,16 @@ pub struct LoadArgs {
     pub seed: u64,
 }
 
-/// Who logs in, and what becomes of the files.
+/// What becomes of the files, and who connects.
 #[derive(Debug, Default, Clone, Args)]
 pub struct AccessArgs {
-    /// Read the password of the URL's user from the first line of this file, instead of taking it from the variable
-    /// LONGSHORE_PASSWORD or asking for it
-    #[arg(long, value_name = "FILE")]
-    pub password_file: Option<PathBuf>,
-
     /// Leave the files (longshore-bench.0 and so on) where they are, for the next time
     #[arg(long)]
     pub keep_files: bool,
+
+    /// Who connects, and how.
+    #[command(flatten)]
+    pub login: LoginArgs,
 }
 
 /// `longshore bench run`.
@@ -114,10 +114,6 @@ pub struct RunArgs {
     #[command(flatten)]
     pub load: LoadArgs,
 
-    /// Who logs in.
-    #[command(flatten)]
-    pub access: AccessArgs,
-
     /// The server's process on this machine, where its port does not tell it
     #[arg(long, value_name = "PID")]
     pub server_pid: Option<i32>,
@@ -125,6 +121,10 @@ pub struct RunArgs {
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
+
+    /// Who connects.
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// What is compared and how, on the command line or in a file. What is missing has a default.
@@ -245,13 +245,13 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub matrix: MatrixArgs,
 
-    /// Who logs in.
-    #[command(flatten)]
-    pub access: AccessArgs,
-
     /// Where the results go.
     #[command(flatten)]
     pub out: OutArgs,
+
+    /// Who connects.
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// `longshore bench report`.
@@ -345,13 +345,13 @@ pub struct PeersArgs {
     #[command(flatten)]
     pub matrix: MatrixArgs,
 
-    /// Who logs in.
-    #[command(flatten)]
-    pub access: AccessArgs,
-
     /// Where the results go.
     #[command(flatten)]
     pub out: OutArgs,
+
+    /// Who connects.
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// What is spoken with peers.
@@ -402,13 +402,13 @@ pub struct ThresholdArgs {
     #[command(flatten)]
     pub matrix: MatrixArgs,
 
-    /// Who logs in.
-    #[command(flatten)]
-    pub access: AccessArgs,
-
     /// Where the results go.
     #[command(flatten)]
     pub out: OutArgs,
+
+    /// Who connects.
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// `longshore bench bare-server`.

@@ -20,11 +20,10 @@ use crate::status;
 
 /// `longshore bench run`.
 pub fn run(arguments: &RunArgs) -> Result<(), Failure> {
-    let mut logins = Logins::default();
+    let mut logins = Logins::new(&arguments.access.login);
     let mut places = Vec::new();
     for url in &arguments.urls {
-        let credentials = logins.of(url, arguments.access.password_file.as_deref())?;
-        places.push(Place::of_url(url, url, credentials, arguments.server_pid)?);
+        places.push(Place::of_server(url, logins.way(url, None)?, arguments.server_pid)?);
     }
     measure(&places, &arguments.load, arguments.access.keep_files, arguments.json)
 }

@@ -78,11 +78,10 @@ pub fn named(targets: &[String]) -> Result<Vec<Named>, Failure> {
 
 /// The servers at these URLs, with who logs in.
 pub fn reached(named: &[Named], access: &AccessArgs) -> Result<Vec<Arc<Place>>, Failure> {
-    let mut logins = Logins::default();
+    let mut logins = Logins::new(&access.login);
     let place = |named: &Named| {
-        let file = named.password_file.as_deref().or(access.password_file.as_deref());
-        let credentials = logins.of(&named.url, file)?;
-        Place::of_url(&named.name, &named.url, credentials, named.server_pid)
+        let way = logins.way(&named.url, named.password_file.as_deref())?;
+        Place::of_server(&named.name, way, named.server_pid)
     };
     named.iter().map(place).collect()
 }

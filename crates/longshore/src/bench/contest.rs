@@ -178,7 +178,7 @@ fn describe(plan: &Plan, cell: &Cell) -> String {
 /// Makes the files of so many jobs. Says what was agreed on with the server.
 pub async fn prepare(place: &Place, jobs: u32, size_bytes: u64) -> Result<String, String> {
     match place.address() {
-        Address::Url { .. } => wire::prepare(place, jobs, size_bytes).await,
+        Address::Server(_) => wire::prepare(place, jobs, size_bytes).await,
         Address::Bare(bare) => bare.prepare(jobs, size_bytes),
     }
 }
@@ -186,7 +186,7 @@ pub async fn prepare(place: &Place, jobs: u32, size_bytes: u64) -> Result<String
 /// Removes them.
 pub async fn remove(place: &Place, jobs: u32) -> Result<(), String> {
     match place.address() {
-        Address::Url { .. } => wire::remove(place, jobs).await,
+        Address::Server(_) => wire::remove(place, jobs).await,
         Address::Bare(bare) => {
             bare.remove(jobs);
             Ok(())

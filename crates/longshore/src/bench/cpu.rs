@@ -12,6 +12,8 @@ use nix::unistd::Pid;
 
 /// `st` of /proc/net/tcp for a socket that listens.
 const LISTENS: &str = "0A";
+/// The unit of times in /proc/PID/stat (USER_HZ, 100 everywhere).
+const TICK_NS: u64 = 10_000_000;
 /// Threads of the kernel that serve files: knfsd's and ksmbd's. Their sockets have no process.
 const KERNEL_SERVERS: [&str; 2] = ["nfsd", "ksmbd"];
 
@@ -63,14 +65,35 @@ impl LocalServer {
         self.roots.first().copied()
     }
 
-    /// CPU time in nanoseconds of its processes so far, with that of their ended children as far as the kernel keeps it
-    /// (in ticks). None when it is gone.
-    pub fn cpu_ns(&self) -> Option<u64> {
+    /// What its processes have used so far. None when it is gone.
+    pub fn used(&self) -> Option<Used> {
         let all = processes();
         let family = family(&all, &self.roots);
-        let of = |pid: &i32| Some(cpu_of(*pid)? + all.get(pid)?.ended_children_ns);
-        let times: Vec<u64> = family.iter().filter_map(of).collect();
-        (!times.is_empty()).then(|| times.iter().sum())
+        let living: BTreeMap<i32, u64> = family.iter().filter_map(|pid| Some((*pid, cpu_of(*pid)?))).collect();
+        let ended = family.iter().filter_map(|pid| all.get(pid)).map(|p| p.ended_children_ns).sum();
+        (!living.is_empty()).then_some(Used { living, ended })
+    }
+}
+
+/// CPU time of a server's processes at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Used {
+    /// Of each that lives, in nanoseconds.
+    living: BTreeMap<i32, u64>,
+    /// Of those that have ended and whose parent lives: all they ever used, in ticks' precision.
+    ended: u64,
+}
+
+impl Used {
+    /// Nanoseconds used since `before`. A process that has ended meanwhile was often there long before: what it used by
+    /// then is taken off, and what is left counts where it is more than the ticks' rounding.
+    pub fn since(&self, before: &Self) -> u64 {
+        let of = |(pid, ns): (&i32, &u64)| ns.saturating_sub(before.living.get(pid).copied().unwrap_or(0));
+        let gone: Vec<u64> =
+            before.living.iter().filter(|(pid, _)| !self.living.contains_key(pid)).map(|(_, ns)| *ns).collect();
+        let rounding = 2 * TICK_NS * gone.len() as u64;
+        let ended = self.ended.saturating_sub(before.ended).saturating_sub(gone.iter().sum::<u64>() + rounding);
+        self.living.iter().map(of).sum::<u64>() + ended
     }
 }
 
@@ -108,12 +131,11 @@ fn processes() -> BTreeMap<i32, Process> {
 
 /// From a line of /proc/PID/stat (proc_pid_stat(5)). The name stands in parentheses and may hold any.
 fn process(stat: &str) -> Option<Process> {
-    const TICKS_PER_SECOND: u64 = 100;
     let (before, after) = stat.rsplit_once(") ")?;
     let name = before.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = after.split(' ').collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    let ended_children_ns = (number(13)? + number(14)?) * (1_000_000_000 / TICKS_PER_SECOND);
+    let ended_children_ns = (number(13)? + number(14)?) * TICK_NS;
     let id = |at: usize| fields.get(at)?.parse::<i32>().ok();
     Some(Process { parent: id(1)?, group: id(2)?, name, ended_children_ns })
 }
@@ -189,12 +211,12 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let server = LocalServer::listening_on(Ipv4Addr::LOCALHOST.into(), port).unwrap();
         assert_eq!(server.pid(), Some(std::process::id() as i32));
-        let before = (server.cpu_ns().unwrap(), of_this_thread());
+        let before = (server.used().unwrap(), of_this_thread());
         let mut sum = 0u64;
         while of_this_thread() < before.1 + 5_000_000 {
             sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
         }
-        assert!(server.cpu_ns().unwrap() >= before.0 + 5_000_000);
+        assert!(server.used().unwrap().since(&before.0) >= 5_000_000);
         assert!(LocalServer::listening_on(Ipv6Addr::LOCALHOST.into(), port).is_none(), "another address");
         drop(listener);
         assert!(LocalServer::listening_on(Ipv4Addr::LOCALHOST.into(), port).is_none());
@@ -222,6 +244,16 @@ mod tests {
         assert_eq!((process.parent, process.group, process.name.as_str()), (3, 7, "a) b (c"));
         assert_eq!(process.ended_children_ns, 500_000_000);
         assert!(super::process("nonsense").is_none());
+    }
+
+    #[test]
+    fn what_ended_meanwhile_counts_for_what_it_used_meanwhile() {
+        let used = |living: &[(i32, u64)], ended| Used { living: living.iter().copied().collect(), ended };
+        let before = used(&[(1, 100), (2, 900_000_000)], 0);
+        assert_eq!(used(&[(1, 150), (2, 900_000_007)], 0).since(&before), 57);
+        assert_eq!(used(&[(1, 150), (3, 40)], 900_000_000).since(&before), 90, "an old connection ended");
+        assert_eq!(used(&[(1, 150)], 0).since(&before), 50, "its parent has not looked yet");
+        assert_eq!(used(&[(1, 100)], 1_000_000_000).since(&before), 80_000_000, "it used more before it ended");
     }
 
     #[test]

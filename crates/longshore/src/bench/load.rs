@@ -86,10 +86,10 @@ async fn attempt(place: &Arc<Place>, load: &Load, stop: &Stop) -> Result<(Measur
 
 /// The server's CPU time while it counts, and the longest time this thread was kept from waking when it was to.
 async fn watch(server: Option<&LocalServer>, start: Instant, load: &Load) -> (Option<u64>, Duration) {
-    let cpu = || server.and_then(LocalServer::cpu_ns);
+    let used = || server.and_then(LocalServer::used);
     let from = start + load.ramp;
     sleep_until(from).await;
-    let before = cpu();
+    let before = used();
     let until = from + load.runtime;
     let (mut at, mut longest) = (from, Duration::ZERO);
     while at < until {
@@ -98,7 +98,7 @@ async fn watch(server: Option<&LocalServer>, start: Instant, load: &Load) -> (Op
         longest = longest.max(at.elapsed());
         at = at.max(Instant::now());
     }
-    (cpu().zip(before).and_then(|(after, before)| after.checked_sub(before)), longest)
+    (used().zip(before).map(|(after, before)| after.since(&before)), longest)
 }
 
 /// How long nothing of this process may have run: longer, and the machine was at something else.
@@ -228,7 +228,7 @@ impl Thread {
     fn run(self, gate: Gate) {
         let done = match self.place.address() {
             Address::Bare(bare) => self.over_bare(bare, &gate),
-            Address::Url { .. } => self.over_the_client(&gate),
+            Address::Server(_) => self.over_the_client(&gate),
         };
         let _ = gate.tell.send(Told::Done(done));
     }

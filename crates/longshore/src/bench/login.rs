@@ -1,37 +1,55 @@
-//! Who logs in to a server under load: the user of the URL, or the one who runs this, and a password from a file, the
-//! environment or a prompt, asked once for each user. Servers that know no passwords are given none.
+//! Who logs in to a server under load, and how the client is to be there: as the commands on files have it, with a password
+//! file of its own for a target that names one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use client::{Credentials, Protocol, Url};
-use zeroize::Zeroizing;
+use client::{Credentials, Options, Url};
 
+use crate::commands::args::LoginArgs;
+use crate::commands::connect;
+use crate::commands::secrets::Secrets;
 use crate::failure::Failure;
-use crate::password;
 
-/// What has been obtained so far.
-#[derive(Debug, Default)]
-pub struct Logins {
-    known: BTreeMap<(String, Option<PathBuf>), Zeroizing<String>>,
+/// All it takes to connect to a server.
+#[derive(Debug, Clone)]
+pub struct Way {
+    /// Where it is; the directory the files are in.
+    pub url: Url,
+    /// Who logs in.
+    pub credentials: Credentials,
+    /// How the client is to be.
+    pub options: Options,
 }
 
-impl Logins {
-    /// Who logs in at this URL.
-    pub fn of(&mut self, url: &str, file: Option<&Path>) -> Result<Credentials, Failure> {
-        let url = url.parse::<Url>().map_err(|error| Failure::usage(format!("{url}: {error}")))?;
-        let user = match url.user() {
-            "" => std::env::var("USER").unwrap_or_else(|_| "root".to_owned()),
-            user => user.to_owned(),
-        };
-        if url.protocol() != Protocol::Smb {
-            return Ok(Credentials::password(&user, ""));
+/// Ways to servers, each password asked for once.
+pub struct Logins<'a> {
+    login: &'a LoginArgs,
+    /// By the target's own password file.
+    secrets: BTreeMap<Option<PathBuf>, Secrets>,
+}
+
+impl<'a> Logins<'a> {
+    /// As the command line says.
+    pub fn new(login: &'a LoginArgs) -> Self {
+        Self { login, secrets: BTreeMap::new() }
+    }
+
+    /// The way to this URL.
+    pub fn way(&mut self, url: &str, password_file: Option<&Path>) -> Result<Way, Failure> {
+        let own = password_file.map(Path::to_owned);
+        let mut login = self.login.clone();
+        if own.is_some() {
+            (login.password_file, login.password_command) = (own.clone(), None);
         }
-        let key = (user.clone(), file.map(Path::to_owned));
-        let password = match self.known.get(&key) {
-            Some(password) => password,
-            None => self.known.entry(key).or_insert(password::known(&user, file)?),
-        };
-        Ok(Credentials::password(&user, password))
+        let secrets = self.secrets.entry(own).or_default();
+        let (url, credentials) = connect::target(url, &login, secrets)?;
+        Ok(Way { url, credentials, options: connect::options(&login) })
+    }
+
+    /// The way to this URL for somebody who is known.
+    pub fn known(&self, url: &str, credentials: Credentials) -> Result<Way, Failure> {
+        let url = url.parse::<Url>().map_err(|error| Failure::usage(format!("{url}: {error}")))?;
+        Ok(Way { url, credentials, options: connect::options(self.login) })
     }
 }

@@ -41,13 +41,13 @@ impl Ours {
         stop: &Stop,
     ) -> Result<Self, Failure> {
         let work = Work::new(&Root::here(), name)?;
-        let config = work.write("longshore.toml", &format!("[data-path]\n{data_path}\n"))?;
+        let config = work.write("longshore.toml", &config(directory, data_path)?)?;
         let secret = password::random()?;
         let smb_port = ports.take()?;
         let nfs_port = with_nfs.then(|| ports.take()).transpose()?;
         let program = std::env::current_exe().map_err(|error| Failure::system(format!("where am I: {error}")))?;
         let mut command = Command::new(program);
-        command.arg("serve").arg(format!("{SHARE}={}", directory.display()));
+        command.arg("serve");
         command.arg("--smb").arg(format!("127.0.0.1:{smb_port}"));
         command.arg("--nfs").arg(nfs_port.map_or("off".to_owned(), |port| format!("127.0.0.1:{port}")));
         command.arg("--user").arg(USER).env("LONGSHORE_PASSWORD", secret.as_str());
@@ -88,6 +88,19 @@ impl Ours {
     }
 }
 
+/// One share, for whoever runs this, over both protocols: as open to this machine as its peers are.
+fn config(directory: &Path, data_path: &str) -> Result<String, Failure> {
+    let failed = |what: String| Failure::usage(format!("{}: {what}", directory.display()));
+    let directory = std::fs::canonicalize(directory).map_err(|error| failed(error.to_string()))?;
+    let path = directory.to_str().ok_or_else(|| failed("it is not UTF-8".to_owned()))?;
+    let path = toml::Value::String(path.to_owned());
+    let is_root = rustix::process::geteuid().is_root();
+    let user = if is_root { "force_user = \"root\"\n" } else { "" };
+    Ok(format!(
+        "[data-path]\n{data_path}\n[share.{SHARE}]\npath = {path}\n{user}nfs_squash = \"none\"\nnfs_privileged_port = false\n"
+    ))
+}
+
 /// NFSv3 asks for MOUNT somewhere; later versions know nothing of it.
 pub fn mount_port(version: &str, port: u16) -> String {
     if version == "3" { format!("&mountport={port}") } else { String::new() }
@@ -112,6 +125,17 @@ mod tests {
         for other in ["", "{}", r#"{"counts":3}"#, r#"{"counts":"a=b"}"#, "counts=\"a=1\""] {
             assert_eq!(counts_in(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_configuration_has_the_directory_whatever_its_name() {
+        let odd = tempfile::tempdir().unwrap();
+        let odd = odd.path().join("a \"b\" \\c");
+        std::fs::create_dir(&odd).unwrap();
+        let config: toml::Table = config(&odd, "page_read_bytes = \"off\"").unwrap().parse().unwrap();
+        assert_eq!(config["share"][SHARE]["path"].as_str(), std::fs::canonicalize(&odd).unwrap().to_str());
+        assert_eq!(config["data-path"]["page_read_bytes"].as_str(), Some("off"));
+        assert!(super::config(Path::new("/no/such"), "").is_err());
     }
 
     #[test]

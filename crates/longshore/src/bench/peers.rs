@@ -12,6 +12,7 @@ use super::compare;
 use super::contest::problem;
 use super::facts;
 use super::load::Stop;
+use super::login::Logins;
 use super::ours::Ours;
 use super::place::Place;
 use super::process::{Daemon, Ports, Root};
@@ -68,10 +69,11 @@ pub fn compare(arguments: &PeersArgs) -> Result<(), Failure> {
     for (name, value) in settings.iter().filter(|_| !arguments.out.json) {
         status::say(&format!("{name}: {value}"));
     }
+    let logins = Logins::new(&arguments.access.login);
     let mut places = Vec::new();
     for peer in &all {
         for (name, url, credentials) in &peer.targets {
-            places.push(Place::of_url(name, url, credentials.clone(), Some(peer.pid))?);
+            places.push(Place::of_server(name, logins.known(url, credentials.clone())?, Some(peer.pid))?);
         }
     }
     places.extend(compare::reached(&given, &arguments.access)?);

@@ -4,10 +4,11 @@
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::sync::Arc;
 
-use client::{Credentials, Url};
+use client::Url;
 
 use super::bare::Bare;
 use super::cpu::LocalServer;
+use super::login::Way;
 use crate::failure::Failure;
 
 /// The names of the files that loads use begin so.
@@ -24,32 +25,23 @@ pub struct Place {
 /// Where it is.
 #[derive(Debug)]
 pub enum Address {
-    /// A server that speaks a protocol.
-    Url {
-        /// The directory the files are in.
-        url: Url,
-        /// As it was written.
-        text: String,
-        /// Who logs in.
-        credentials: Credentials,
-    },
+    /// A server that speaks a protocol, and the way to it.
+    Server(Box<Way>),
     /// The bare loop.
     Bare(Bare),
 }
 
 impl Place {
-    /// A server by its URL. Its processes are found if it listens on this machine; `pid` names them where they are not.
-    pub fn of_url(name: &str, text: &str, credentials: Credentials, pid: Option<i32>) -> Result<Arc<Self>, Failure> {
-        let url = text.parse::<Url>().map_err(|error| Failure::usage(format!("target {name}: {error}")))?;
+    /// A server. Its processes are found if it listens on this machine; `pid` names them where they are not.
+    pub fn of_server(name: &str, way: Way, pid: Option<i32>) -> Result<Arc<Self>, Failure> {
         let server = match pid {
             Some(pid) => {
                 let found = LocalServer::of_pid(pid);
                 Some(found.ok_or_else(|| Failure::usage(format!("target {name}: there is no process {pid}")))?)
             }
-            None => local_address(&url).and_then(|address| LocalServer::listening_on(address, url.port())),
+            None => local_address(&way.url).and_then(|address| LocalServer::listening_on(address, way.url.port())),
         };
-        let address = Address::Url { url, text: text.to_owned(), credentials };
-        Ok(Arc::new(Self { name: name.to_owned(), address, server }))
+        Ok(Arc::new(Self { name: name.to_owned(), address: Address::Server(Box::new(way)), server }))
     }
 
     /// The bare loop.
@@ -71,7 +63,7 @@ impl Place {
     /// The address as the report has it.
     pub fn shown(&self) -> String {
         match &self.address {
-            Address::Url { text, .. } => text.clone(),
+            Address::Server(way) => way.url.to_string(),
             Address::Bare(bare) => bare.to_string(),
         }
     }
@@ -84,7 +76,7 @@ impl Place {
     /// How many threads a load may have: a bare loop blocks its thread.
     pub fn threads(&self) -> usize {
         match self.address {
-            Address::Url { .. } => std::thread::available_parallelism().map_or(1, usize::from),
+            Address::Server(_) => std::thread::available_parallelism().map_or(1, usize::from),
             Address::Bare(_) => usize::MAX,
         }
     }

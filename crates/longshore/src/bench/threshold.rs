@@ -12,6 +12,7 @@ use super::arguments::ThresholdArgs;
 use super::compare::plan_over;
 use super::contest::{Contest, Oracle};
 use super::load::Stop;
+use super::login::Logins;
 use super::ours::{Counts, Ours};
 use super::place::Place;
 use super::process::Ports;
@@ -37,8 +38,10 @@ pub fn sweep(arguments: &ThresholdArgs) -> Result<(), Failure> {
         Ours::start(&name, directory, &lines, false, &mut ports, &stop)
     };
     let servers: Vec<Ours> = arguments.thresholds.iter().map(start).collect::<Result<_, _>>()?;
+    let logins = Logins::new(&arguments.access.login);
     let place = |(threshold, ours): (&Threshold, &Ours)| {
-        Place::of_url(&threshold.to_string(), &ours.smb_url(), ours.credentials().clone(), Some(ours.pid()))
+        let way = logins.known(&ours.smb_url(), ours.credentials().clone())?;
+        Place::of_server(&threshold.to_string(), way, Some(ours.pid()))
     };
     let places: Vec<_> = arguments.thresholds.iter().zip(&servers).map(place).collect::<Result<_, _>>()?;
     let contest = contest(arguments, places)?;

@@ -1,7 +1,7 @@
 //! A load through the client library: connections and open files for jobs, and the files themselves, made before and
 //! removed after. It speaks to the library's one interface and knows no protocol.
 
-use client::{Client, File, OpenHow, Options};
+use client::{Client, File, OpenHow, Options, Protection};
 
 use super::job::{Io, Load, noise};
 use super::place::{Address, Place, file_name};
@@ -72,7 +72,7 @@ pub async fn prepare(place: &Place, jobs: u32, size_bytes: u64) -> Result<String
     for number in 0..jobs {
         prepare_one(&client, place, number, size_bytes).await?;
     }
-    let said = description(&client);
+    let said = description(&client, place);
     client.disconnect().await.map_err(|error| error.to_string())?;
     Ok(said)
 }
@@ -109,24 +109,27 @@ pub async fn remove(place: &Place, jobs: u32) -> Result<(), String> {
 }
 
 async fn connect(place: &Place, block_bytes: u32) -> Result<Client, String> {
-    let Address::Url { url, credentials, .. } = place.address() else {
-        return Err("it has no URL".to_owned());
+    let Address::Server(way) = place.address() else {
+        return Err("it is not a server".to_owned());
     };
     let max_transfer_bytes = block_bytes.clamp(LEAST_TRANSFER_BYTES, MOST_TRANSFER_BYTES);
-    let options = Options { max_transfer_bytes, ..Options::default() };
-    Client::connect_with(url, credentials.clone(), &options).await.map_err(|error| error.to_string())
+    let options = Options { max_transfer_bytes, ..way.options.clone() };
+    Client::connect_with(&way.url, way.credentials.clone(), &options).await.map_err(|error| error.to_string())
 }
 
 fn path(place: &Place, number: u32) -> std::path::PathBuf {
     match place.address() {
-        Address::Url { url, .. } => url.path().join(file_name(number)),
+        Address::Server(way) => way.url.path().join(file_name(number)),
         Address::Bare(_) => file_name(number).into(),
     }
 }
 
-fn description(client: &Client) -> String {
-    match client.negotiated() {
-        Some(smb) => format!("SMB {}, READs up to {} bytes", smb.dialect, smb.max_read_bytes),
-        None => "no particulars".to_owned(),
-    }
+fn description(client: &Client, place: &Place) -> String {
+    let read_bytes = client.negotiated().map(|smb| format!(", READs up to {} bytes", smb.max_read_bytes));
+    let protection = match place.address() {
+        Address::Server(way) if way.options.protection == Protection::Sealed => ", encrypted",
+        Address::Server(way) if way.options.protection == Protection::Signed => ", signed",
+        Address::Server(_) | Address::Bare(_) => "",
+    };
+    client.description() + &read_bytes.unwrap_or_default() + protection
 }

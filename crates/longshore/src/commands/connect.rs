@@ -32,6 +32,11 @@ impl Remote {
         self.root.clone().with_path(path).to_string()
     }
 
+    /// Whether files there have permission bits to set.
+    pub fn has_modes(&self) -> bool {
+        self.root.protocol() != Protocol::Smb
+    }
+
     /// The share's name.
     pub fn share(&self) -> &str {
         self.root.share()
@@ -80,14 +85,7 @@ impl Plan {
     /// Reads URLs and gets what passwords they need; may ask for them, and so comes before the runtime.
     pub fn new(urls: &[String], login: &LoginArgs) -> Result<Self, Failure> {
         let mut secrets = Secrets::default();
-        let target = |text: &String| {
-            let url: Url = text.parse().map_err(|error: client::Error| Failure::usage(error))?;
-            let credentials = match url.protocol() {
-                Protocol::Smb => secrets.credentials(&url, login)?,
-                Protocol::Nfs(_) => Credentials::anonymous(),
-            };
-            Ok((url, credentials))
-        };
+        let target = |text: &String| target(text, login, &mut secrets);
         Ok(Self { targets: urls.iter().map(target).collect::<Result<_, Failure>>()?, options: options(login) })
     }
 
@@ -113,6 +111,16 @@ impl Plan {
     }
 }
 
+/// Where a URL leads, and who logs in there.
+pub fn target(text: &str, login: &LoginArgs, secrets: &mut Secrets) -> Result<(Url, Credentials), Failure> {
+    let url: Url = text.parse().map_err(|error: client::Error| Failure::usage(error))?;
+    let credentials = match url.protocol() {
+        Protocol::Smb => secrets.credentials(&url, login)?,
+        Protocol::Nfs(_) => Credentials::anonymous(),
+    };
+    Ok((url, credentials))
+}
+
 async fn reach(url: &Url, credentials: Credentials, options: &Options) -> Result<Remote, Failure> {
     let client = Client::connect_with(url, credentials, options).await.map_err(Failure::connection)?;
     Ok(Remote { client, root: url.clone() })
@@ -125,7 +133,8 @@ fn is_same_share(one: &Url, other: &Url) -> bool {
     key(one) == key(other)
 }
 
-fn options(login: &LoginArgs) -> Options {
+/// How the library's client is to be.
+pub fn options(login: &LoginArgs) -> Options {
     let protection = match (login.encrypt, login.sign) {
         (true, _) => Protection::Sealed,
         (false, true) => Protection::Signed,

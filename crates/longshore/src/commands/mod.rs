@@ -5,12 +5,13 @@
 pub mod args;
 mod cat;
 mod change;
-mod connect;
+pub mod connect;
 mod copy;
 mod list;
 pub mod manual;
 mod report;
-mod secrets;
+pub mod secrets;
+mod trail;
 mod transfer;
 mod words;
 

@@ -1,10 +1,11 @@
 //! Between POSIX permissions and descriptors, as Samba does it: owner and group are Unix users and groups, each octal
 //! digit is an entry, and a directory has entries for what is made in it. Back again, owner, group and everybody get the
-//! bits for what the list lets them do.
+//! bits for what the list lets them do. Where it speaks of other users and groups, that is `lists`'.
 
 use auth::Sid;
 use smb_wire::fscc::AccessMask;
 use smb_wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Token, granted};
+use vfs::ntacl::{PosixEntry, PosixTag, mode_entries};
 use vfs::{Attr, FileKind, SetAttr};
 
 /// What an owner can always do.
@@ -20,19 +21,19 @@ const ALWAYS: AccessMask =
 
 /// The descriptor that says what the mode says.
 pub fn computed(attr: &Attr) -> SecurityDescriptor {
+    computed_of(attr, None, None)
+}
+
+/// The same for an object with lists: the mode stands for what is not in one.
+pub fn computed_of(attr: &Attr, access: Option<&[PosixEntry]>, default: Option<&[PosixEntry]>) -> SecurityDescriptor {
     let (owner, group) = (Sid::unix_user(attr.uid), Sid::unix_group(attr.gid));
     let is_directory = attr.kind == FileKind::Directory;
-    let rights = |shift: u32| rights(attr.mode >> shift, is_directory);
-    let mut aces = vec![
-        Ace::allow(owner.clone(), rights(6) | OWNERS, AceFlags::empty()),
-        Ace::allow(group.clone(), rights(3), AceFlags::empty()),
-        Ace::allow(Sid::everyone(), rights(0), AceFlags::empty()),
-    ];
+    let said = mode_entries(attr.mode);
+    let mut aces = aces(access.unwrap_or(&said), (&owner, &group), is_directory, AceFlags::empty());
     if is_directory {
         let below = AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT | AceFlags::INHERIT_ONLY;
-        aces.push(Ace::allow(Sid::creator_owner(), rights(6) | OWNERS, below));
-        aces.push(Ace::allow(Sid::creator_group(), rights(3), below));
-        aces.push(Ace::allow(Sid::everyone(), rights(0), below));
+        let creator = (Sid::creator_owner(), Sid::creator_group());
+        aces.extend(self::aces(default.unwrap_or(&said), (&creator.0, &creator.1), true, below));
     }
     SecurityDescriptor {
         control: Control::DACL_PRESENT,
@@ -41,6 +42,24 @@ pub fn computed(attr: &Attr) -> SecurityDescriptor {
         sacl: None,
         dacl: Some(Acl { aces }),
     }
+}
+
+/// What a list grants, each entry as far as the mask lets it. A group that a user is in may grant what the user's own
+/// entry does not: only the kernel knows, and it is asked too.
+fn aces(list: &[PosixEntry], (owner, group): (&Sid, &Sid), is_directory: bool, flags: AceFlags) -> Vec<Ace> {
+    let mask = list.iter().find(|entry| entry.tag == PosixTag::Mask).map_or(7, |entry| entry.perm);
+    let ace = |entry: &PosixEntry| {
+        let (sid, perm, more) = match entry.tag {
+            PosixTag::Owner => (owner.clone(), entry.perm, OWNERS),
+            PosixTag::User(uid) => (Sid::unix_user(uid), entry.perm & mask, AccessMask::empty()),
+            PosixTag::OwningGroup => (group.clone(), entry.perm & mask, AccessMask::empty()),
+            PosixTag::Group(gid) => (Sid::unix_group(gid), entry.perm & mask, AccessMask::empty()),
+            PosixTag::Other => (Sid::everyone(), entry.perm, AccessMask::empty()),
+            PosixTag::Mask => return None,
+        };
+        Some(Ace::allow(sid, rights(perm.into(), is_directory) | more, flags))
+    };
+    list.iter().filter_map(ace).collect()
 }
 
 /// The rights behind one octal digit.
@@ -83,17 +102,20 @@ pub fn attributes(descriptor: &SecurityDescriptor, now: &Attr) -> SetAttr {
 
 fn mode(descriptor: &SecurityDescriptor, uid: u32, gid: u32, now: &Attr) -> u32 {
     let (user, group) = (Sid::unix_user(uid), Sid::unix_group(gid));
-    let who = |own: &[&Sid]| {
-        let everybody = [Sid::everyone(), Sid::authenticated_users(), Sid::network(), Sid::users()];
-        let sids = own.iter().map(|&sid| sid.clone()).chain(everybody).collect();
-        granted(descriptor, &Token { user: user.clone(), group: group.clone(), sids })
-    };
     let is_directory = now.kind == FileKind::Directory;
-    let bits = |own: &[&Sid]| bits(who(own), is_directory);
+    let bits = |own: &[&Sid]| allowed(descriptor, own, is_directory);
     let (owner, group, other) = (bits(&[&user, &group]), bits(&[&group]), bits(&[]));
     // Whoever owns a directory must reach what is in it for the server to work there; nobody else is let in by that.
     let owner = if is_directory { owner | 0o3 } else { owner };
     (now.mode & 0o7000) | owner << 6 | group << 3 | other
+}
+
+/// The octal digit for what a descriptor lets somebody do who is all of `who`, and one of everybody.
+pub fn allowed(descriptor: &SecurityDescriptor, who: &[&Sid], is_directory: bool) -> u32 {
+    let everybody = [Sid::everyone(), Sid::authenticated_users(), Sid::network(), Sid::users()];
+    let sids: Vec<_> = who.iter().map(|&sid| sid.clone()).chain(everybody).collect();
+    let someone = || who.first().map_or_else(Sid::everyone, |&sid| sid.clone());
+    bits(granted(descriptor, &Token { user: someone(), group: someone(), sids }), is_directory)
 }
 
 /// The octal digit for some rights. Who may append to a file writes it, as far as POSIX goes.

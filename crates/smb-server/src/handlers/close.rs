@@ -7,7 +7,7 @@ use coherence::Deletion;
 use smb_wire::NtStatus;
 use smb_wire::fscc::NotifyAction;
 use smb_wire::smb2::{CloseRequest, CloseResponse, CreateOptions};
-use vfs::{Cred, FileId, Node, Path, VfsResult};
+use vfs::{Cred, Executor, FileId, Node, Path, VfsResult};
 
 use super::create::tell_directory;
 use crate::Share;
@@ -30,23 +30,27 @@ pub struct DeleteBy {
     link: Option<(Path, FileId)>,
     /// The open was of this stream.
     stream: Option<Arc<StreamNode>>,
+    /// Who deletes the file if nobody else does.
+    executor: Arc<dyn Executor>,
 }
 
 impl DeleteBy {
     /// By this open.
-    pub fn new(file: &FileOpen) -> Arc<Self> {
+    pub fn new(file: &FileOpen, executor: &Arc<dyn Executor>) -> Arc<Self> {
         Arc::new(Self {
+            executor: Arc::clone(executor),
             share: Arc::clone(&file.share),
             node: Arc::clone(file.base()),
             cred: file.cred.clone(),
-            link: file.link.clone(),
+            link: file.link().cloned(),
             stream: file.stream.as_ref().map(|stream| Arc::clone(&stream.node)),
         })
     }
 
     /// The file of which a stream was opened.
-    fn base(file: &FileOpen) -> Arc<Self> {
+    fn base(file: &FileOpen, executor: &Arc<dyn Executor>) -> Arc<Self> {
         Arc::new(Self {
+            executor: Arc::clone(executor),
             share: Arc::clone(&file.share),
             node: Arc::clone(file.base()),
             cred: file.cred.clone(),
@@ -56,22 +60,53 @@ impl DeleteBy {
     }
 }
 
-/// A file whose last open is closed and which is to go.
-pub struct Owed {
+/// A file whose last open is closed and which is to go. The deletion was promised to somebody: where this is dropped and
+/// not run, as when the connection of a CLOSE ends, a worker does it.
+pub struct Owed(Option<Debt>);
+
+struct Debt {
     /// Keeps others from opening the file meanwhile; none with POSIX semantics, where they may.
     deletion: Option<Deletion>,
     by: Arc<DeleteBy>,
     /// The file, when a stream was its last open.
-    then: Option<Box<Owed>>,
+    then: Option<Box<Debt>>,
 }
 
 impl Owed {
-    fn now(file: &FileOpen) -> Self {
-        Self { deletion: None, by: DeleteBy::new(file), then: None }
+    /// A deletion that the table had nobody else for.
+    pub fn orphan(deletion: Deletion) -> Option<Self> {
+        let note = deletion.note().cloned()?;
+        let by = note.downcast::<DeleteBy>().ok()?;
+        Some(Self(Some(Debt { deletion: Some(deletion), by, then: None })))
     }
 
     /// Deletes the file. May wait.
-    pub fn run(self) -> VfsResult<()> {
+    pub fn run(mut self) -> VfsResult<()> {
+        self.0.take().map_or(Ok(()), Debt::pay)
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        let Some(debt) = self.0.take() else { return };
+        let executor = Arc::clone(&debt.by.executor);
+        executor.run(Box::new(move || {
+            // Nobody is left who could be told that it failed.
+            if let Err(error) = debt.pay() {
+                tracing::debug!(%error, "delete on close failed");
+            }
+        }));
+    }
+}
+
+impl Debt {
+    fn new(claim: &coherence::OpenClaim, by: Arc<DeleteBy>) -> Option<Self> {
+        let note: coherence::DeleteNote = Arc::clone(&by) as _;
+        let deletion = claim.close_noting(note)?.delete?;
+        Some(Self { deletion: Some(deletion), by, then: None })
+    }
+
+    fn pay(self) -> VfsResult<()> {
         let by = match self.deletion.as_ref().and_then(Deletion::note).cloned().map(|note| note.downcast::<DeleteBy>())
         {
             Some(Ok(by)) => by,
@@ -79,7 +114,7 @@ impl Owed {
         };
         if let Some(stream) = &by.stream {
             let done = stream.remove();
-            return self.then.map_or(done, |then| then.run());
+            return self.then.map_or(done, |then| then.pay());
         }
         let backend = &by.share.backend;
         let root = backend.root();
@@ -94,13 +129,16 @@ impl Owed {
     }
 }
 
-/// Ends an open's claim. Does not wait; the deletion that is owed may.
-pub fn release(server: &Server, open: &Open) -> Option<Owed> {
+/// Ends an open's claim. Does not wait; the deletion that is owed may, and `executor` runs it if nobody else does.
+pub fn release(server: &Server, open: &Open, executor: &Arc<dyn Executor>) -> Option<Owed> {
     let Object::File(file) = &open.object else { return None };
     // Before the claim is given up: while it is held the file can be told from one that comes after it.
     let posix = file.posix_delete.load(Relaxed);
-    let own = owed(&file.claim, DeleteBy::new(file));
-    let own = if posix { Some(Owed { deletion: own.and_then(|own| own.deletion), ..Owed::now(file) }) } else { own };
+    let mut own = Debt::new(&file.claim, DeleteBy::new(file, executor));
+    if posix {
+        let deletion = own.and_then(|own| own.deletion);
+        own = Some(Debt { deletion, by: DeleteBy::new(file, executor), then: None });
+    }
     if let Some(watch) = file.watch.get() {
         file.share.watchers.remove(watch);
     }
@@ -114,21 +152,35 @@ pub fn release(server: &Server, open: &Open) -> Option<Owed> {
     if let Some(guid) = file.durability.lock().create_guid() {
         server.durables.forget(file.client, guid, open.handle.persistent);
     }
-    let Some(stream) = &file.stream else { return own };
-    let base = owed(&stream.base_claim, DeleteBy::base(file));
-    match own {
-        Some(own) => Some(Owed { then: base.map(Box::new), ..own }),
+    let base = file.stream.as_ref().and_then(|s| Debt::new(&s.base_claim, DeleteBy::base(file, executor)));
+    let debt = match own {
+        Some(own) => Some(Debt { then: base.map(Box::new), ..own }),
         None => base,
+    };
+    debt.map(|debt| Owed(Some(debt)))
+}
+
+/// An open that its session has no more, and whose claim is to end whatever becomes of its CLOSE.
+struct Closing<'a> {
+    server: &'a Server,
+    executor: &'a Arc<dyn Executor>,
+    open: &'a Open,
+}
+
+impl Closing<'_> {
+    fn done(self) -> Option<Owed> {
+        let Self { server, executor, open } = *std::mem::ManuallyDrop::new(self);
+        release(server, open, executor)
     }
 }
 
-fn owed(claim: &coherence::OpenClaim, by: Arc<DeleteBy>) -> Option<Owed> {
-    let note: coherence::DeleteNote = Arc::clone(&by) as _;
-    let deletion = claim.close_noting(note)?.delete?;
-    Some(Owed { deletion: Some(deletion), by, then: None })
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        drop(release(self.server, self.open, self.executor));
+    }
 }
 
-/// CLOSE.
+/// CLOSE. WRITEs that came before it and are still under way on workers are done when it is answered.
 pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
     let close = CloseRequest::decode(&request.message)?;
     let open = request.open(close.handle)?;
@@ -136,6 +188,10 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
     request.conn.interrupt(&session, Ended::Open(session.id, open.handle));
     let removed = session.opens.lock().remove(open.handle);
     let open = removed.ok_or(NtStatus::FILE_CLOSED)?;
+    let closing = Closing { server: &request.conn.server, executor: &request.conn.shard.executor, open: &open };
+    if let Object::File(file) = &open.object {
+        file.changes.close().await;
+    }
     let mut response = CloseResponse::default();
     if close.post_query
         && let Object::File(file) = &open.object
@@ -151,7 +207,7 @@ pub(crate) async fn close(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         };
     }
     let opened_to_go = open.file().is_ok_and(|file| file.options.contains(CreateOptions::DELETE_ON_CLOSE));
-    let owed = release(&request.conn.server, &open);
+    let owed = closing.done();
     if open.file().is_ok_and(|file| file.kept.get().is_some()) {
         let server = Arc::clone(&request.conn.server);
         // Where the store fails, the handle is given up when nobody asks for it after a restart.

@@ -1,4 +1,5 @@
-//! FLUSH (MS-SMB2 3.3.5.11): answered only once the data are on stable storage.
+//! FLUSH (MS-SMB2 3.3.5.11): answered only once the data are on stable storage, those of WRITEs included that came before
+//! it and are not answered yet.
 
 use smb_wire::NtStatus;
 use smb_wire::fscc::AccessMask;
@@ -18,6 +19,7 @@ pub(crate) async fn flush(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
     let open = request.open(flush.handle)?;
     if let Object::File(file) = &open.object {
         open.require_any(WRITES)?;
+        file.changes.settle().await;
         let node = std::sync::Arc::clone(&file.node);
         let synced = request.conn.offload(move || node.sync(Sync::All)).await;
         synced.ok_or(NtStatus::INTERNAL_ERROR)??;

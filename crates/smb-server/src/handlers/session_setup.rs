@@ -145,7 +145,11 @@ fn establish(
     match &login.purpose {
         Purpose::Renew => {
             let channel = request.channel.as_ref().ok_or(NtStatus::USER_SESSION_DELETED)?;
-            *channel.session.user.lock() = Arc::new(user);
+            let before = channel.session.user();
+            if !before.name.eq_ignore_ascii_case(&user.name) {
+                tracing::info!(peer = %conn.peer, before = %before.name, user = %user.name, "session is somebody else's");
+            }
+            channel.session.renew(user);
             flags.set(SessionFlags::ENCRYPT_DATA, channel.session.encrypt);
             return Ok(flags);
         }
@@ -272,18 +276,18 @@ pub(crate) fn end_session(conn: &Inner, session: &Arc<Session>) {
         return;
     }
     conn.server.remove_session(session.id);
-    let opens = conn.server.keep_durable(session.end(), &session.user().name, &conn.shard.executor);
+    let opens = conn.server.keep_durable(session.end(), &conn.shard.executor);
     conn.interrupt(session, Ended::Session(session.id));
-    close_all(&*conn.shard.executor, &conn.server, opens);
+    close_all(&conn.shard.executor, &conn.server, opens);
 }
 
 /// Closes opens. Their claims end at once: a client that comes back must not meet what it held before. The deletions that
 /// are due, and the descriptors, go where that may wait.
-pub(crate) fn close_all(executor: &dyn Executor, server: &Server, opens: Vec<Arc<Open>>) {
+pub(crate) fn close_all(executor: &Arc<dyn Executor>, server: &Server, opens: Vec<Arc<Open>>) {
     if opens.is_empty() {
         return;
     }
-    let owed: Vec<_> = opens.iter().filter_map(|open| close::release(server, open)).collect();
+    let owed: Vec<_> = opens.iter().filter_map(|open| close::release(server, open, executor)).collect();
     executor.run(Box::new(move || {
         drop(opens);
         for deletion in owed {

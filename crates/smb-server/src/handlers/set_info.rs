@@ -38,11 +38,14 @@ pub(crate) async fn set_info(request: &mut Request<'_>, out: &mut ReplyWriter) -
     match InfoType::from_u8(asked.info_type) {
         Some(InfoType::File) => {
             let class = FileInfoClass(asked.class);
+            let under_way = file.changes.add();
             if let Some(change) = change_of(&open, class, asked.input) {
                 grants::ask(request, out, &file.claim, change).await?;
             }
+            under_way.begin()?;
             let before = path_before(request, file, class);
             set_file(request, &open, file, class, asked.input).await?;
+            drop(under_way);
             if let (true, Object::File(file)) = (is_stored(class), &open.object) {
                 persistent::save(request.conn, file).await;
             }
@@ -300,7 +303,7 @@ async fn set_allocation(request: &Request<'_>, open: &Arc<Open>, file: &FileOpen
 /// Marks the file to go when its last handle closes, or takes that back (MS-FSA 2.1.5.15.3).
 async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: DispositionFlags) -> Result<(), Failure> {
     open.require_any(AccessMask::DELETE)?;
-    let open = Arc::clone(open);
+    let (open, executor) = (Arc::clone(open), Arc::clone(&request.conn.shard.executor));
     let job = move || -> Result<(), Failure> {
         let file = open.file()?;
         let on_close = flags.contains(DispositionFlags::ON_CLOSE);
@@ -325,15 +328,15 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
             file.claim.set_delete_on_close(true);
             return Ok(());
         }
-        if file.is_directory() && file.link.is_none() && !is_empty(file)? {
+        if file.is_directory() && file.link().is_none() && !is_empty(file)? {
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
         }
         if file.posix {
             file.posix_delete.store(true, Relaxed);
         } else {
-            file.claim.set_delete_pending(true, Some(DeleteBy::new(file)));
+            file.claim.set_delete_pending(true, Some(DeleteBy::new(file, &executor)));
         }
-        if file.is_directory() && file.link.is_none() {
+        if file.is_directory() && file.link().is_none() {
             file.share.watchers.going(file.node.id());
         }
         Ok(())

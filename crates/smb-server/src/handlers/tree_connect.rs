@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use smb_wire::NtStatus;
-use smb_wire::fscc::AccessMask;
 use smb_wire::smb2::{
     ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse, check_four, put_four,
 };
@@ -12,12 +11,9 @@ use crate::dispatch::Request;
 use crate::failure::Outcome;
 use crate::reply::ReplyWriter;
 use crate::session::{Session, User};
-use crate::tree::{Target, Tree};
+use crate::tree::{Target, Tree, admits};
 use crate::waiting::Ended;
 use crate::{Config, Share};
-
-/// What a user who may only read can do at most: list, read, traverse, and look at attributes and security.
-const READ_ONLY: AccessMask = AccessMask::from_bits_retain(0x0012_00a9);
 
 /// TREE_CONNECT.
 pub(crate) fn tree_connect(request: &mut Request<'_>, out: &mut ReplyWriter) -> Outcome {
@@ -27,17 +23,12 @@ pub(crate) fn tree_connect(request: &mut Request<'_>, out: &mut ReplyWriter) -> 
     let config = request.conn.server.config.load();
     let session = Arc::clone(request.session()?);
     let user = session.user();
-    let (target, writable, encrypt) = find(&config, &name, &user)?;
+    let (target, encrypt) = find(&config, &name, &user)?;
     if encrypt && !request.arrival.is_sealed() && session.seals.is_none() {
         // A share that must be encrypted, and a client that cannot (3.3.5.7).
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    let cred = match &target {
-        Target::Disk(share) => share.options.force_identity.clone().unwrap_or_else(|| user.cred.clone()),
-        Target::Pipes => user.cred.clone(),
-    };
-    let maximal_access = if writable { AccessMask::FILE_ALL } else { READ_ONLY };
-    let tree = add(&session, &config, |id| Tree { id, target, writable, cred, maximal_access, encrypt })?;
+    let tree = add(&session, &config, |id| Tree::new(id, target, Arc::clone(&user), encrypt))?;
     request.header.tree_id = tree.id;
     set_tree_id(out, tree.id);
     TreeConnectResponse {
@@ -59,7 +50,7 @@ pub(crate) fn tree_disconnect(request: &mut Request<'_>, out: &mut ReplyWriter) 
     session.trees.lock().remove_where(|t| t.id == id);
     request.conn.interrupt(&session, Ended::Tree(session.id, id));
     let opens = session.opens.lock().remove_where(|o| o.tree.id == id);
-    super::session_setup::close_all(&*request.conn.shard.executor, &request.conn.server, opens);
+    super::session_setup::close_all(&request.conn.shard.executor, &request.conn.server, opens);
     put_four(out);
     Ok(NtStatus::SUCCESS)
 }
@@ -72,15 +63,15 @@ fn share_name(path: &[u8]) -> Option<String> {
     (!name.is_empty() && name.len() <= 80 && !name.contains('\\')).then(|| name.to_lowercase())
 }
 
-fn find(config: &Config, name: &str, user: &User) -> Result<(Target, bool, bool), NtStatus> {
+fn find(config: &Config, name: &str, user: &User) -> Result<(Target, bool), NtStatus> {
     if name == "ipc$" {
-        return Ok((Target::Pipes, true, false));
+        return Ok((Target::Pipes, false));
     }
     let share: &Arc<Share> = config.shares.get(name).ok_or(NtStatus::BAD_NETWORK_NAME)?;
-    if user.anonymous || !share.admits(&user.name) {
+    if !admits(share, user) {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    Ok((Target::Disk(Arc::clone(share)), share.lets_write(&user.name), share.options.encryption_required))
+    Ok((Target::Disk(Arc::clone(share)), share.options.encryption_required))
 }
 
 fn add(session: &Session, config: &Config, make: impl FnOnce(u32) -> Tree) -> Result<Arc<Tree>, NtStatus> {
@@ -88,8 +79,13 @@ fn add(session: &Session, config: &Config, make: impl FnOnce(u32) -> Tree) -> Re
     if trees.len() >= config.max_trees {
         return Err(NtStatus::INSUFFICIENT_RESOURCES);
     }
-    // 32 bits on the wire: the index in the low half, how often it was used in the high half.
-    let tree = trees.insert_with(|key| Arc::new(make((key as u32 & 0xffff) | ((key >> 32) as u32) << 16)));
+    let tree = trees.insert_with(|key| {
+        // 32 bits on the wire: the index in the low half, how often it was used in the high half.
+        let id = (key as u32 & 0xffff) | ((key >> 32) as u32) << 16;
+        let (made_for, user) = (make(id), session.user());
+        // Somebody may have logged in on another channel meanwhile.
+        Arc::new(if Arc::ptr_eq(&made_for.user, &user) { made_for } else { made_for.renewed(&user) })
+    });
     Ok(Arc::clone(tree))
 }
 

@@ -44,16 +44,26 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         WriteResponse { count_bytes: 0 }.put(out);
         return Ok(NtStatus::SUCCESS);
     }
+    // What waits, or goes beside this thread, is counted; what does neither is done before anything else comes.
+    let mut change = file.claim.is_contended().then(|| file.changes.add());
     grants::ask(request, out, &file.claim, Change::Write).await?;
     let through = asked.flags & WRITE_THROUGH != 0 || file.options.contains(CreateOptions::WRITE_THROUGH);
     let data_range = asked.data_offset..asked.data_offset + asked.data.len();
     if through || belongs_on_worker(request, file, asked.data.len()) {
         PathCounters::bump(&request.conn.shard.counters.write_worker, 1);
         let data = message.part(data_range).ok_or(NtStatus::INVALID_PARAMETER)?;
-        let (clock, open) = (Arc::clone(&request.conn.server.env.clock), Arc::clone(&open));
-        let done = request.conn.offload(move || on_worker(&*clock, &open, offset, &data, through)).await;
-        done.ok_or(NtStatus::INTERNAL_ERROR)??;
+        let change = change.get_or_insert_with(|| file.changes.add());
+        change.begin()?;
+        let (clock, open, change) = (Arc::clone(&request.conn.server.env.clock), Arc::clone(&open), Arc::clone(change));
+        let job = move || {
+            let done = on_worker(&*clock, &open, offset, &data, through);
+            drop(change);
+            done
+        };
+        request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)??;
+        PathCounters::bump(&request.conn.shard.counters.write_worker_bytes, asked.data.len() as u64);
     } else {
+        change.as_ref().map_or(Ok(()), |change| change.begin())?;
         PathCounters::bump(&request.conn.shard.counters.write_inline, 1);
         let clock = &request.conn.server.env.clock;
         let begun = clock.monotonic_ms();
@@ -64,6 +74,7 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
         tell_written(file, offset + asked.data.len() as u64);
     }
     file.note_written();
+    drop(change);
     // Whoever was let cache meanwhile may have read what was there before.
     grants::ask(request, out, &file.claim, Change::Write).await?;
     PathCounters::bump(&request.conn.shard.counters.write_bytes, asked.data.len() as u64);

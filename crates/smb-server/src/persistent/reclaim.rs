@@ -22,6 +22,7 @@ use crate::open::{FileOpen, Object, Open};
 use crate::router::Membership;
 use crate::sequence::Sequence;
 use crate::server::{IdentityLookup, Server};
+use crate::session::User;
 use crate::store::{Store, StoreError};
 use crate::tree::{Target, Tree};
 use crate::{Config, Env, Share};
@@ -65,9 +66,9 @@ impl Server {
         let count = opens.len();
         // Ranges come after all opens: they would keep grants from being given.
         for (record, open) in opens {
-            restore(record, &open);
+            restore(record, &open, executor);
             self.durables.remade(record.client, record.create_guid, &open);
-            self.await_client(open, record.user.clone(), executor);
+            self.await_client(open, executor);
         }
         for (id, why) in dropped {
             tracing::warn!(id, why, "a persistent handle is lost");
@@ -112,13 +113,16 @@ impl Server {
         let handle = FileHandle { persistent: record.id, volatile: record.volatile };
         let _ = file.kept.set(Kept { handle, user: record.user.clone(), granted });
         let target = Target::Disk(Arc::clone(share));
-        let tree = Tree { id: 0, target, writable: true, cred, maximal_access: granted, encrypt: false };
+        let user = Arc::new(User { name: record.user.clone(), cred: cred.clone(), guest: false, anonymous: false });
+        let tree = Tree { id: 0, target, user, writable: true, cred, maximal_access: granted, encrypt: false };
         // The sequence begins anew; a client that failed over comes with a later one. Its CREATE may have been answered
         // or not: it may be told again.
         let (sequence, replayable) = (Sequence::new(0), AtomicBool::new(true));
         let object = Object::File(Arc::new(file));
         let (tree, unasked) = (Arc::new(tree), AtomicBool::new(false));
-        Ok(Arc::new(Open { handle, tree, granted, object, sequence, replayable, unasked }))
+        // Its client comes back to an open of its own.
+        let path = Path::here();
+        Ok(Arc::new(Open { handle, tree, granted, object, path, sequence, replayable, unasked }))
     }
 
     fn enroll(&self, record: &Record) -> Result<Option<crate::router::Enrolled>, String> {
@@ -178,7 +182,7 @@ fn request(record: &Record, granted: AccessMask) -> OpenRequest {
 }
 
 /// What the open had besides.
-fn restore(record: &Record, open: &Open) {
+fn restore(record: &Record, open: &Open, executor: &Arc<dyn Executor>) {
     let Object::File(file) = &open.object else { return };
     for lock in &record.locks {
         match file.claim.lock(&[*lock], false) {
@@ -187,6 +191,6 @@ fn restore(record: &Record, open: &Open) {
         }
     }
     if record.delete_pending {
-        file.claim.set_delete_pending(true, Some(DeleteBy::new(file)));
+        file.claim.set_delete_pending(true, Some(DeleteBy::new(file, executor)));
     }
 }

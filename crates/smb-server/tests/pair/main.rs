@@ -3,9 +3,12 @@
 #[path = "../util/mod.rs"]
 mod util;
 
+mod again;
 mod beside;
 mod channels;
 mod compound;
+mod counts;
+mod deletions;
 mod faults;
 mod files;
 mod hostile;
@@ -15,7 +18,9 @@ mod like_samba;
 mod login;
 mod model;
 mod notify;
+mod order;
 mod persistent;
 mod posix;
 mod protect;
+mod renames;
 mod short_names;

@@ -177,10 +177,10 @@ fn give_back(
         _ => return Err(NtStatus::INVALID_PARAMETER.into()),
     };
     let lease = wanted.lease.map(|(name, _)| name);
-    let claim = Claim { session, tree, asked, guid, flags, lease, negotiated: &negotiated };
+    let claim = Claim { tree, asked, guid, flags, lease, negotiated: &negotiated };
     let check = |lost: &Disconnected| -> Result<(), NtStatus> {
         let file = lost.file().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-        claim.check(file, &lost.user)?;
+        claim.check(file, lost.owner())?;
         // From here on it can be told again; what comes before it is connected is kept.
         if let Some(route) = &file.route {
             route.reopening();
@@ -191,7 +191,7 @@ fn give_back(
     let open = match server.durables.take(handle.persistent, check) {
         Some(lost) => put_back(request, (session, tree), &lost?)?,
         None => {
-            let check = |file: &FileOpen| claim.check(file, &session.user().name);
+            let check = |file: &FileOpen| claim.check(file, &tree.user.name);
             regained(session, tree, handle.persistent, check).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)??
         }
     };
@@ -218,7 +218,9 @@ pub fn put_back(
     let file = lost.file().ok_or(NtStatus::INTERNAL_ERROR)?;
     let handle = lost.open.handle;
     let id = if file.is_persistent() { Id::Kept(handle) } else { Id::New(handle.persistent) };
-    let open = enter(request, session, tree, id, lost.open.granted, Object::File(Arc::clone(file)))?;
+    // It may have been renamed meanwhile; where it is gone, it is below nothing.
+    let object = (Object::File(Arc::clone(file)), file.path().unwrap_or_default());
+    let open = enter(request, session, tree, id, lost.open.granted, object)?;
     if let Some(guid) = file.durability.lock().create_guid() {
         request.conn.server.durables.remade(file.client, guid, &open);
     }
@@ -255,7 +257,6 @@ fn lease_of(file: &FileOpen) -> Option<LeaseName> {
 
 /// A client's claim to an open it lost.
 struct Claim<'a> {
-    session: &'a Session,
     tree: &'a Tree,
     asked: &'a CreateRequest<'a>,
     guid: Option<[u8; 16]>,
@@ -279,10 +280,13 @@ impl Claim<'_> {
         {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
+        if !durability.persistent && self.flags & DURABLE_PERSISTENT != 0 {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
         if self.lease.is_some() && !self.is_named(file) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        if !owner.eq_ignore_ascii_case(&self.session.user().name) {
+        if !owner.eq_ignore_ascii_case(&self.tree.user.name) {
             return Err(NtStatus::ACCESS_DENIED);
         }
         Ok(())

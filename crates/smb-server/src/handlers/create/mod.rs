@@ -134,9 +134,9 @@ async fn open_file(
         request.conn.offload(job).await;
     }
     let object = Object::File(Arc::clone(&file));
-    let open = enter(request, session, tree, Id::New(persistent_id), found.granted, object)?;
+    let open = enter(request, session, tree, Id::New(persistent_id), found.granted, (object, found.path))?;
     if file.is_persistent() {
-        let kept = Kept { handle: open.handle, user: session.user().name.clone(), granted: found.granted };
+        let kept = Kept { handle: open.handle, user: tree.user.name.clone(), granted: found.granted };
         // It is set here only.
         let _ = file.kept.set(kept);
     }
@@ -225,7 +225,7 @@ fn enter(
     tree: &Arc<Tree>,
     id: Id,
     granted: AccessMask,
-    object: Object,
+    (object, path): (Object, vfs::Path),
 ) -> Result<Arc<Open>, NtStatus> {
     let server = &request.conn.server;
     // What a request for the dialects before 3.0 has there is reserved, and never looked at.
@@ -233,7 +233,7 @@ fn enter(
     let make = |handle| {
         let (tree, sequence, replayable) = (Arc::clone(tree), Sequence::new(at), AtomicBool::new(true));
         let unasked = AtomicBool::new(false);
-        Arc::new(Open { handle, tree, granted, object, sequence, replayable, unasked })
+        Arc::new(Open { handle, tree, granted, object, path, sequence, replayable, unasked })
     };
     let mut opens = session.opens.lock();
     let open = match id {
@@ -247,12 +247,15 @@ fn enter(
         NtStatus::NETWORK_NAME_DELETED
     } else {
         drop(opens);
+        if let Object::File(file) = &open.object {
+            file.share.places.add(&open);
+        }
         connect(request, session, tree, &open);
         return Ok(open);
     };
     opens.remove(open.handle);
     drop(opens);
-    super::session_setup::close_all(&*request.conn.shard.executor, server, vec![open]);
+    super::session_setup::close_all(&request.conn.shard.executor, server, vec![open]);
     Err(status)
 }
 
@@ -280,12 +283,12 @@ fn open_pipe(
 ) -> Result<FileHandle, Failure> {
     let name = smb_wire::name::from_utf16le(asked.name).to_lowercase();
     let name = name.trim_start_matches('\\');
-    let interface = super::ioctl::interface(request.conn, &session.user(), name);
+    let interface = super::ioctl::interface(request.conn, &tree.user, name);
     let pipe = RpcPipe::new(name, interface.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
     let granted = AccessMask::from_bits_retain(asked.desired_access).map_generic() & AccessMask::FILE_ALL;
     let persistent = request.conn.server.next_persistent_id();
     let object = Object::Pipe(parking_lot::Mutex::new(pipe));
-    let handle = enter(request, session, tree, Id::New(persistent), granted, object)?.handle;
+    let handle = enter(request, session, tree, Id::New(persistent), granted, (object, vfs::Path::here()))?.handle;
     CreateResponse {
         oplock_level: 0,
         flags: 0,

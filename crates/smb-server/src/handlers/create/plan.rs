@@ -128,6 +128,9 @@ impl Plan {
         if self.options.contains(CreateOptions::DELETE_ON_CLOSE) && !self.desired.contains(AccessMask::DELETE) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
+        if tree.maximal_access.is_empty() {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
         // Seeing and changing the SACL needs a privilege.
         if self.desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) && !acl::is_admin(&tree.cred) {
             return Err(NtStatus::PRIVILEGE_NOT_HELD);

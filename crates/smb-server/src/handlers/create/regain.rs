@@ -28,7 +28,7 @@ pub(crate) fn regain(request: &Request<'_>, handle: FileHandle) -> Option<Arc<Op
         return None;
     }
     let _turn = server.durables.turn();
-    let lost = server.durables.take(handle.persistent, |lost| check(request, session, tree, handle, lost));
+    let lost = server.durables.take(handle.persistent, |lost| check(request, tree, handle, lost));
     let Some(Ok(lost)) = lost else {
         // Another channel's request may have been the first.
         return session.open(handle).filter(|open| open.tree.id == tree.id);
@@ -40,22 +40,15 @@ pub(crate) fn regain(request: &Request<'_>, handle: FileHandle) -> Option<Arc<Op
 }
 
 /// Whose it is, and that it is named exactly: what a CREATE would have to know beside its guid.
-fn check(
-    request: &Request<'_>,
-    session: &Session,
-    tree: &Tree,
-    handle: FileHandle,
-    lost: &Disconnected,
-) -> Result<(), NtStatus> {
+fn check(request: &Request<'_>, tree: &Tree, handle: FileHandle, lost: &Disconnected) -> Result<(), NtStatus> {
     let file = lost.file().ok_or(NtStatus::FILE_CLOSED)?;
     let negotiated = request.conn.negotiated().ok_or(NtStatus::FILE_CLOSED)?;
-    let user = session.user();
     let same = file.is_persistent()
         && lost.open.handle == handle
         && lost.until_ms() > request.conn.server.now().0
         && negotiated.dialect.is_3()
         && file.client == negotiated.client_guid
-        && is_owner(&user, &lost.user)
+        && is_owner(&tree.user, lost.owner())
         && tree.share().is_some_and(|share| Arc::ptr_eq(share, &file.share));
     if !same {
         return Err(NtStatus::FILE_CLOSED);

@@ -118,10 +118,16 @@ pub(super) async fn copy_chunks(request: &mut Request<'_>, asked: &IoctlRequest<
         return Ok(NtStatus::INVALID_PARAMETER);
     }
     check_rights(&from, &to, asked.code)?;
-    let claim = &to.file()?.claim;
+    let FileOpen { claim, changes, .. } = to.file()?;
+    let change = changes.add();
     grants::ask(request, out, claim, Change::Write).await?;
+    change.begin()?;
     let opens = (Arc::clone(&from), Arc::clone(&to));
-    let job = move || copy_all(&opens.0, &opens.1, &wanted.chunks);
+    let job = move || {
+        let copied = copy_all(&opens.0, &opens.1, &wanted.chunks);
+        drop(change);
+        copied
+    };
     let (copied, result) = request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?;
     if copied.total_bytes > 0
         && let Object::File(file) = &to.object

@@ -93,9 +93,16 @@ async fn changing<R: Send + 'static>(
     open: &Arc<Open>,
     job: impl FnOnce(&FileOpen) -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
-    let claim = &open.file()?.claim;
+    let FileOpen { claim, changes, .. } = open.file()?;
+    let change = changes.add();
     grants::ask(request, out, claim, Change::Write).await?;
-    let result = on_worker(request, open, job).await;
+    change.begin()?;
+    let result = on_worker(request, open, move |file| {
+        let result = job(file);
+        drop(change);
+        result
+    });
+    let result = result.await;
     grants::ask(request, out, claim, Change::Write).await?;
     result
 }
