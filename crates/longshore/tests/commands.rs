@@ -34,7 +34,20 @@ impl Scene {
 
     fn with(more: &[&str]) -> Self {
         let (home, docs) = home_with_share();
-        let mut command = serve(home.path(), &[&["--user", "anna", docs.as_str()], more].concat());
+        Self::serving(home, docs.clone(), &[&[docs.as_str()], more].concat())
+    }
+
+    /// The same over NFS, too, for whoever runs this: only root has the ports that calls must come from otherwise.
+    fn with_nfs() -> Self {
+        let (home, docs) = home_with_share();
+        let settings = home.path().join("settings.toml").display().to_string();
+        std::fs::write(&settings, format!("[share.docs]\npath = {docs:?}\nnfs_privileged_port = false\n")).unwrap();
+        let state = home.path().join("state").display().to_string();
+        Self::serving(home, docs, &["--nfs", "127.0.0.1:0", "--config", &settings, "--state", &state])
+    }
+
+    fn serving(home: TempDir, docs: String, more: &[&str]) -> Self {
+        let mut command = serve(home.path(), &[&["--user", "anna"], more].concat());
         command.env("LONGSHORE_PASSWORD", PASSWORD);
         let server = Server::start(command);
         std::fs::create_dir(home.path().join("here")).unwrap();

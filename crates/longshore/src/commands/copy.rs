@@ -111,7 +111,11 @@ impl Copier<'_> {
         }
         // A file that grows meanwhile is copied as it was found or as it is now, but not with another length.
         let now = from.remote.client.stat(&from.path).await?.len_bytes;
-        temporary.complete(now, None).await.map_err(|trouble| blame_trouble(to, trouble))
+        let named = async {
+            temporary.must_have(now).await?;
+            temporary.complete(now, None).await
+        };
+        named.await.map_err(|trouble| blame_trouble(to, trouble))
     }
 
     fn fail(&self, place: &Place, trouble: &Trouble) {

@@ -1,12 +1,14 @@
 //! `get` and `put`.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Scene, names, pattern, text, write};
+use super::{PASSWORD, Scene, names, pattern, text, write};
 
 const LARGE: usize = 9_000_001;
 
@@ -115,43 +117,40 @@ fn trees_go_both_ways_and_stay_the_same() {
 fn a_killed_get_is_gone_on_with() {
     let scene = Scene::new();
     scene.file("x", pattern(LARGE));
-    scene.well(&["get", "@x"]);
-    // What a killed one leaves: part of the file under the name that belongs to this version of it.
-    let part = part_of(&scene);
-    std::fs::rename(scene.here().join("x"), scene.here().join(&part)).unwrap();
-    std::fs::File::options().write(true).open(scene.here().join(&part)).unwrap().set_len(6_000_000).unwrap();
+    let part = killed_get(&scene);
+    assert_eq!(std::fs::metadata(&part).unwrap().len(), KILLED_AT as u64);
     let said = scene.well(&["get", "--resume", "--json", "--checksum", "@x"]);
     let record: serde_json::Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
-    assert_eq!(record["bytes"], LARGE - 6_000_000, "{said}");
+    assert_eq!(record["bytes"], LARGE - KILLED_AT, "{said}");
     assert!(std::fs::read(scene.here().join("x")).unwrap() == pattern(LARGE));
     assert_eq!(names(&scene.here()), ["x"]);
     let said = scene.well(&["get", "--resume", "--json", "@x"]);
     assert!(said.contains(r#""status":"skipped""#) && said.contains(r#""files":0"#), "{said}");
 }
 
-/// The name of the part of `x`: seen while one is being written.
-fn part_of(scene: &Scene) -> String {
-    let mut child = scene.command(&["get", "@x", "other"]).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let part = loop {
-        let found = names(&scene.here()).into_iter().find(|name| name.ends_with(".part"));
-        if let Some(part) = found {
-            break part;
-        }
-        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no part was seen");
-    };
-    child.wait().unwrap();
-    std::fs::remove_file(scene.here().join("other")).unwrap();
-    part.replace(".other.", ".x.")
+const KILLED_AT: usize = 6_144_000;
+
+/// Has the kernel kill a `get` of `x` at a certain byte; answers what it leaves.
+fn killed_get(scene: &Scene) -> PathBuf {
+    let get = scene.command(&["get", "@x"]);
+    let arguments: Vec<_> = get.get_args().collect();
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!(r#"ulimit -f {}; exec "$0" "$@""#, KILLED_AT / 512)]).arg(get.get_program());
+    limited.args(arguments).env("LONGSHORE_PASSWORD", PASSWORD).current_dir(scene.here());
+    let status = limited.status().unwrap();
+    assert_eq!(status.signal(), Some(Signal::XFSZ.as_raw()));
+    let [part] = &names(&scene.here())[..] else { panic!("{:?}", names(&scene.here())) };
+    assert!(part.starts_with(".x.") && part.ends_with(".part"), "{part}");
+    scene.here().join(part)
 }
 
 #[test]
 fn what_is_not_the_beginning_of_the_file_is_not_gone_on_with() {
     let scene = Scene::new();
     scene.file("x", pattern(LARGE));
-    let part = part_of(&scene);
+    let part = killed_get(&scene);
     for wrong in [vec![7; 5_000_000], vec![7; LARGE + 1]] {
-        write(&scene.here().join(&part), wrong);
+        write(&part, wrong);
         scene.well(&["get", "--resume", "@x"]);
         assert!(std::fs::read(scene.here().join("x")).unwrap() == pattern(LARGE));
         assert_eq!(names(&scene.here()), ["x"]);
@@ -161,27 +160,35 @@ fn what_is_not_the_beginning_of_the_file_is_not_gone_on_with() {
 
 #[test]
 fn a_killed_put_is_gone_on_with() {
+    const LEN: u64 = 200 << 20;
     let scene = Scene::new();
     let local = write(&scene.here().join("x"), pattern(LARGE));
-    set_time(&local, 1_000_000_000);
+    std::fs::File::options().write(true).open(&local).unwrap().set_len(LEN).unwrap();
     let mut child = scene.command(&["put", "x", "@"]).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let part = loop {
-        if let Some(part) = names(&scene.docs).into_iter().find(|name| name.ends_with(".part")) {
-            break part;
-        }
-        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no part was seen");
-    };
+    let part = wait_for_part(&scene.docs, &mut child);
+    child.kill().unwrap();
     child.wait().unwrap();
-    for (there, left) in [(pattern(LARGE)[..5_000_000].to_vec(), LARGE - 5_000_000), (vec![9; 5_000_000], LARGE)] {
+    assert_eq!(names(&scene.docs).len(), 1);
+    let there = &pattern(LARGE)[..5_000_000];
+    for (there, left) in [(there, LEN - 5_000_000), (&[9; 5_000_000], LEN)] {
         let _ = std::fs::remove_file(scene.docs.join("x"));
         write(&scene.docs.join(&part), there);
         let said = scene.well(&["put", "--resume", "--json", "--checksum", "x", "@"]);
         assert!(said.contains(&format!(r#""bytes":{left},"#)), "{said}");
-        assert!(std::fs::read(scene.docs.join("x")).unwrap() == pattern(LARGE));
+        assert!(std::fs::read(scene.docs.join("x")).unwrap() == std::fs::read(&local).unwrap());
         assert_eq!(names(&scene.docs), ["x"]);
     }
     assert!(scene.well(&["put", "--resume", "--json", "x", "@"]).contains(r#""skipped":1"#));
+}
+
+fn wait_for_part(directory: &Path, child: &mut Child) -> String {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(part) = names(directory).into_iter().find(|name| name.ends_with(".part")) {
+            return part;
+        }
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no part was seen");
+    }
 }
 
 #[test]
@@ -193,10 +200,7 @@ fn ctrl_c_leaves_a_part_and_no_file() {
             std::fs::copy(scene.docs.join("x"), scene.here().join("x")).unwrap();
         }
         let mut child = scene.command(&command).stderr(std::process::Stdio::piped()).spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !names(&directory).iter().any(|name| name.ends_with(".part")) {
-            assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no part was seen");
-        }
+        wait_for_part(&directory, &mut child);
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
@@ -391,4 +395,41 @@ fn modes_are_those_of_new_files() {
     scene.well(&["get", "@x"]);
     let mode = std::fs::metadata(scene.here().join("x")).unwrap().mode();
     assert_eq!(mode & 0o7111, 0, "{mode:o}");
+}
+
+#[test]
+fn trees_go_both_ways_over_nfs_with_links_and_modes() {
+    let scene = Scene::with_nfs();
+    // Root is nobody there.
+    std::fs::set_permissions(&scene.docs, PermissionsExt::from_mode(0o777)).unwrap();
+    let (_, port) = scene.server.said.split_once("over NFS 3 and 4 on 127.0.0.1:").unwrap();
+    let port = port.lines().next().unwrap();
+    tree(&scene.docs.join("tree"));
+    symlink("../empty", scene.docs.join("tree/deep/link")).unwrap();
+    symlink("..", scene.docs.join("tree/deep/loop")).unwrap();
+    std::fs::set_permissions(scene.docs.join("tree/many/7"), PermissionsExt::from_mode(0o745)).unwrap();
+    for version in ["3", "4.0", "4.1", "4.2"] {
+        let mount = if version == "3" { format!("&mountport={port}") } else { String::new() };
+        let url = |path: &str| format!("nfs://127.0.0.1:{port}/docs/{path}?version={version}{mount}");
+        let here = format!("here{version}");
+        scene.well(&["get", "-r", "-p", "--links", &url("tree"), &here]);
+        scene.well(&["put", "-r", "-p", "--links", "--checksum", &here, &url("back")]);
+        for copy in [scene.here().join(&here), scene.docs.join("back")] {
+            for (link, target) in [("link", "../empty"), ("loop", "..")] {
+                assert_eq!(std::fs::read_link(copy.join("deep").join(link)).unwrap(), Path::new(target));
+                std::fs::remove_file(copy.join("deep").join(link)).unwrap();
+            }
+            assert_eq!(std::fs::metadata(copy.join("many/7")).unwrap().mode() & 0o7777, 0o745);
+            for name in names(&copy.join("many")) {
+                assert_eq!(
+                    modified(&copy.join("many").join(&name)),
+                    modified(&scene.docs.join("tree/many").join(&name))
+                );
+            }
+            assert!(std::fs::read(copy.join("deep/er/est/large ?.bin")).unwrap() == pattern(LARGE));
+        }
+        scene.well(&["rm", "-r", &url("back")]);
+        assert_eq!(names(&scene.docs), ["tree"]);
+        assert!(scene.ill(1, &["get", &url("nothing")]).contains("get //127.0.0.1/docs/nothing: "));
+    }
 }

@@ -89,6 +89,7 @@ async fn by_stream(
         file.set_times(times).await?;
     }
     file.close().await?;
+    temporary.must_have(len_bytes).await?;
     Ok((start, hash))
 }
 
@@ -269,13 +270,18 @@ impl<'a> Temporary<'a> {
         Ok(true)
     }
 
-    /// Verifies that the server has all of it, and with a hash that it has nothing else, and gives it its name.
+    /// Verifies that the server has all of it. What was written by one request needs no question: its answer said so.
+    pub async fn must_have(&self, len_bytes: u64) -> Result<(), Trouble> {
+        let there = self.target.remote.client.stat(&self.path).await?.len_bytes;
+        match there == len_bytes {
+            true => Ok(()),
+            false => Err(Trouble::Differs(format!("the server has {there} bytes instead of {len_bytes}; try again"))),
+        }
+    }
+
+    /// Verifies with a hash that the server has nothing else, and gives it its name.
     pub async fn complete(&self, len_bytes: u64, sha256: Option<&str>) -> Result<(), Trouble> {
         let client = &self.target.remote.client;
-        let there = client.stat(&self.path).await?.len_bytes;
-        if there != len_bytes {
-            return Err(Trouble::Differs(format!("the server has {there} bytes instead of {len_bytes}; try again")));
-        }
         if let Some(ours) = sha256 {
             let file = client.open(&self.path).await?;
             let theirs = hash_of_remote(&file, len_bytes).await?;
