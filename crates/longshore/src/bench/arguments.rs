@@ -99,7 +99,8 @@ pub struct AccessArgs {
 #[command(after_help = "\
 Each job makes a file (longshore-bench.0 and so on) in the directory of the URL, keeps its requests in flight for the \
 ramp and the run, and counts what completes in the run. The client's CPU time is that of the threads that make the load; \
-the server's is known where it runs on this machine.
+the server's is known where it runs on this machine. Over NFS a WRITE is unstable and the client commits as it goes, which \
+is part of what is measured.
 
 Examples:
   longshore bench run smb://anna@server/docs --bs 1m
