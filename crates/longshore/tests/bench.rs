@@ -229,7 +229,7 @@ fn a_threshold_is_swept_and_each_run_is_seen_to_take_its_path() {
     let said = text(&output.stdout);
     assert!(said.contains("read 4 KiB × 1: rate not known; CPU not known; 0 blocks"), "both copy: {said}");
     assert!(said.contains("read 128 KiB × 1: rate ") && said.contains("no verdict; 2 blocks"), "{said}");
-    assert!(said.contains("Recommended: nothing: too few runs count"), "{said}");
+    assert!(said.contains("Recommended: nothing yet: more blocks"), "{said}");
     let json = std::fs::read_to_string(out.join("report.json")).unwrap();
     assert!(json.contains("moving against copying"));
     assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);

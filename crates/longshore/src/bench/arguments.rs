@@ -382,7 +382,8 @@ not count and fails the sweep. Then, for each size: how many times faster, and w
 were moved than copied in the same block.
 
 The recommendation is the least size from which on moving is never worse than the margin, in rate and in CPU time, by \
-the whole interval, and better in one of them at that size; or `off`.
+the whole interval, and better in one of them at that size; or `off` where it is worse. Where the intervals are too wide \
+to say so, nothing is recommended.
 
 Example:
   longshore bench threshold /srv/bench --blocks 12 --connections 1 --out results")]
