@@ -7,13 +7,12 @@ The same bytes must arrive by the page path (plain), the copy path (plain, where
 and encrypted; and the counters must say that each was the path taken and no other.
 """
 
+import json
 import os
-import re
-import signal
+import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
@@ -25,16 +24,15 @@ LARGE = 12_345_678
 
 
 def counts(server):
-    """The server's counters, asked for with SIGUSR1 and read from its log."""
-    before = server.output().count("counts=")
-    server.process.send_signal(signal.SIGUSR1)
-    deadline = time.monotonic() + 10
-    while server.output().count("counts=") == before:
-        if time.monotonic() > deadline:
-            raise RuntimeError("the server did not tell its counters")
-        time.sleep(0.01)
-    last = server.output().rsplit("counts=", 1)[1]
-    return {name: int(value) for name, value in re.findall(r"([a-z_]+)=(\d+)", last)}
+    """The server's counters, asked for over its control socket."""
+    with socket.socket(socket.AF_UNIX) as control:
+        control.settimeout(10)
+        control.connect(str(server.state / "control.sock"))
+        control.sendall(b"GET /status HTTP/1.1\r\n\r\n")
+        answer = b"".join(iter(lambda: control.recv(65536), b""))
+    head, body = answer.split(b"\r\n\r\n", 1)
+    assert head.startswith(b"HTTP/1.1 200"), head
+    return json.loads(body)["counters"]
 
 
 def get(server, name, to, *options):
@@ -63,8 +61,11 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         config = Path(work) / "copy.toml"
         config.write_text('[data-path]\npage_read_bytes = "off"\n')
-        with Server() as server, Server(extra_args=["--config", str(config)]) as copying:
-            for each in (server, copying):
+        states = [Path(work) / name for name in ("state", "state-of-copying")]
+        args = [["--state", str(state)] for state in states]
+        with Server(extra_args=args[0]) as server, Server(extra_args=[*args[1], "--config", str(config)]) as copying:
+            for each, state in zip((server, copying), states):
+                each.state = state
                 (each.directory / "large").write_bytes(os.urandom(LARGE))
             plain = ["--client-protection=off"]
             case(story, server, work, "a plain READ moves pages", plain, "read_pages")

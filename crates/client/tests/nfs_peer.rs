@@ -17,6 +17,16 @@ fn versions(url: &Url) -> Vec<NfsVersion> {
     }
 }
 
+fn in_version(text: &str, version: NfsVersion) -> Url {
+    match text.contains("version=") {
+        true => text.parse().unwrap(),
+        false => {
+            let mark = if text.contains('?') { '&' } else { '?' };
+            format!("{text}{mark}version={}", version.as_str()).parse().unwrap()
+        }
+    }
+}
+
 #[tokio::test]
 #[ignore = "needs a server: LONGSHORE_NFS_PEER"]
 async fn a_foreign_server_does_what_is_asked() {
@@ -24,12 +34,7 @@ async fn a_foreign_server_does_what_is_asked() {
     let url: Url = text.parse().unwrap();
     for version in versions(&url) {
         for connections in [1, 3] {
-            let with_version = if text.contains("version=") {
-                text.clone()
-            } else {
-                format!("{text}{}version={}", if text.contains('?') { '&' } else { '?' }, version.as_str())
-            };
-            let url: Url = with_version.parse().unwrap();
+            let url = in_version(&text, version);
             let mut options = Options::default();
             options.nfs.connections = connections;
             let client = Client::connect_with(&url, Credentials::password("", ""), &options).await.unwrap();
@@ -144,5 +149,47 @@ async fn copies(client: &Client, base: &std::path::Path) {
             assert!(read_all(client, &to).await == pattern(3_000_000));
         }
         Err(error) => assert!(error.is_unsupported(), "{error}"),
+    }
+}
+
+/// `LONGSHORE_NFS_RESTART` is a command that ends the server without warning and starts it again.
+#[tokio::test]
+#[ignore = "needs a server and a way to restart it: LONGSHORE_NFS_PEER, LONGSHORE_NFS_RESTART"]
+async fn what_is_written_outlives_a_restart_of_the_server() {
+    let (Ok(text), Ok(command)) = (std::env::var("LONGSHORE_NFS_PEER"), std::env::var("LONGSHORE_NFS_RESTART")) else {
+        return;
+    };
+    for version in versions(&text.parse().unwrap()) {
+        let url = in_version(&text, version);
+        let options = Options { timeout: Duration::from_secs(120), ..Options::default() };
+        let client = Client::connect_with(&url, Credentials::password("", ""), &options).await.unwrap();
+        let path = url.path().join("restarted");
+        let data = pattern(150_000_000);
+        let file = client.create(&path).await.unwrap();
+        if version != NfsVersion::V3 {
+            file.lock(0..10, true, false).await.unwrap();
+        }
+        let mut stream = file.write_stream(0);
+        let (first, rest) = data.split_at(60_000_000);
+        stream.write(first).await.unwrap();
+        let restart = command.clone();
+        let restarting = tokio::task::spawn_blocking(move || {
+            assert!(std::process::Command::new("sh").args(["-c", &restart]).status().unwrap().success());
+        });
+        for piece in rest.chunks(3_000_000) {
+            stream.write(piece).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        stream.finish().await.unwrap();
+        restarting.await.unwrap();
+        if version != NfsVersion::V3 {
+            let other = client.open_with(&path, OpenHow::change()).await.unwrap();
+            assert!(other.lock(5..6, true, false).await.is_err(), "the lock is still there");
+            file.unlock(0..10).await.unwrap();
+        }
+        file.close().await.unwrap();
+        assert!(read_all(&client, &path).await == data, "version {}", version.as_str());
+        client.remove(&path).await.unwrap();
+        println!("version {}: restarted and whole", version.as_str());
     }
 }

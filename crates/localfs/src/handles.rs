@@ -11,6 +11,7 @@ use vfs::{Attr, FileId, FileKind, MAX_HANDLE_BYTES, Name, Path, VfsError, VfsRes
 
 use crate::errno::vfs_error;
 use crate::hints::{Hints, Key};
+use crate::known::Known;
 use crate::node::LocalNode;
 use crate::resolve::Root;
 use crate::{stat, sys};
@@ -28,6 +29,8 @@ pub struct Handles {
     mount: Option<OwnedFd>,
     /// Where objects were seen.
     pub hints: Hints,
+    /// What the kernel has said before.
+    known: Known,
 }
 
 impl Handles {
@@ -38,7 +41,11 @@ impl Handles {
             kernel_handle(kind, &bytes)?;
             sys::open_by_handle(mount, kind, &bytes, OFlags::PATH | OFlags::CLOEXEC).ok()
         };
-        Self { mount: readable.filter(|mount| works(mount).is_some()), hints: Hints::default() }
+        Self {
+            mount: readable.filter(|mount| works(mount).is_some()),
+            hints: Hints::default(),
+            known: Known::default(),
+        }
     }
 }
 
@@ -48,10 +55,20 @@ fn kernel_handle(kind: i32, bytes: &[u8]) -> Option<Vec<u8>> {
     (handle.len() <= MAX_HANDLE_BYTES).then_some(handle)
 }
 
+/// Whether a handle begins with this inode number, in 64 bits or in 32, as those of the common file systems do.
+fn says_number(handle: &[u8], ino: u64) -> bool {
+    let long = handle.first_chunk().is_some_and(|bytes| u64::from_ne_bytes(*bytes) == ino);
+    let short = handle.first_chunk().is_some_and(|bytes| u64::from(u32::from_ne_bytes(*bytes)) == ino);
+    long || short
+}
+
 impl Root {
     /// See [`vfs::Backend::handle_of`].
     pub fn handle_of(&self, node: &LocalNode) -> VfsResult<Vec<u8>> {
-        if let Some(handle) = self.ask_kernel(node.id, node.fd.as_fd(), c"") {
+        if self.takes_kernel_handles(node.id)
+            && let Some((kind, bytes)) = sys::name_to_handle(&node.fd, c"").ok()
+            && let Some(handle) = kernel_handle(kind, &bytes)
+        {
             return Ok(handle);
         }
         if let Ok(path) = self.path_of(node) {
@@ -63,8 +80,9 @@ impl Root {
     /// See [`vfs::Backend::entry_handle`].
     pub fn entry_handle(&self, dir: &LocalNode, name: Name<'_>) -> VfsResult<(Attr, Vec<u8>)> {
         let attr = stat::of_entry(&dir.fd, name.as_bytes())?;
-        let spelled = CString::new(name.as_bytes()).map_err(|_| VfsError::InvalidName)?;
-        if let Some(handle) = self.ask_kernel(attr.id, dir.fd.as_fd(), &spelled) {
+        if self.takes_kernel_handles(attr.id)
+            && let Some(handle) = self.kernel_handle_of(&attr, dir, name)?
+        {
             return Ok((attr, handle));
         }
         self.remember(attr.id, dir.id, name);
@@ -91,13 +109,24 @@ impl Root {
         }
     }
 
-    fn ask_kernel(&self, id: FileId, dir: BorrowedFd<'_>, name: &std::ffi::CStr) -> Option<Vec<u8>> {
-        // A handle of another file system mounted below would be looked for on the root's.
-        if self.handles.mount.is_none() || id.dev != self.id.dev {
-            return None;
+    /// A handle of another file system mounted below would be looked for on the root's.
+    fn takes_kernel_handles(&self, id: FileId) -> bool {
+        self.handles.mount.is_some() && id.dev == self.id.dev
+    }
+
+    /// The kernel's handle of an entry whose attributes were just read.
+    fn kernel_handle_of(&self, attr: &Attr, dir: &LocalNode, name: Name<'_>) -> VfsResult<Option<Vec<u8>>> {
+        if let Some(handle) = self.handles.known.find(attr.id) {
+            return Ok(Some(handle));
         }
-        let (kind, bytes) = sys::name_to_handle(dir, name).ok()?;
-        kernel_handle(kind, &bytes)
+        let spelled = CString::new(name.as_bytes()).map_err(|_| VfsError::InvalidName)?;
+        let Ok((kind, bytes)) = sys::name_to_handle(&dir.fd, &spelled) else { return Ok(None) };
+        let handle = kernel_handle(kind, &bytes);
+        // The name may have been given to another object since.
+        if let (Some(handle), Some(born), true) = (&handle, attr.created, says_number(&bytes, attr.id.ino)) {
+            self.handles.known.remember(attr.id, born, handle, stat::now());
+        }
+        Ok(handle)
     }
 
     fn open_by_kernel(&self, kind: i32, bytes: &[u8]) -> VfsResult<(OwnedFd, Attr)> {

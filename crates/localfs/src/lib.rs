@@ -10,6 +10,8 @@ mod fs;
 mod handles;
 mod hints;
 mod identity;
+mod known;
+mod listing;
 mod names;
 mod node;
 mod node_io;

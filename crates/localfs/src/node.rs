@@ -1,5 +1,5 @@
-//! An open object: [`LocalNode`] and its [`Node`] face. `fs.rs` makes them; what a call does is in `node_io.rs` (data and
-//! listings) and `access.rs` (attributes, rights, extended attributes).
+//! An open object: [`LocalNode`] and its [`Node`] face. `fs.rs` makes them; what a call does is in `node_io.rs` (data),
+//! `listing.rs` and `access.rs` (attributes, rights, extended attributes).
 
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use vfs::{
     VfsResult, Wait,
 };
 
-use crate::node_io::Listing;
+use crate::listing::Listing;
 use crate::resolve::Root;
 use crate::stat;
 

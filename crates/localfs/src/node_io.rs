@@ -1,32 +1,20 @@
-//! Data and listings of an open object. `node.rs` calls it. Nothing here checks a permission by name: what may be done
+//! Data of an open object. `node.rs` calls it. Nothing here checks a permission by name: what may be done
 //! was decided when the descriptor was opened.
 
 use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use rustix::fs::{FallocateFlags, OFlags, RawDir, SeekFrom, fallocate, fdatasync, fsync, ftruncate, readlinkat, seek};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync, ftruncate, readlinkat};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
-use vfs::{Access, DirEntry, FileKind, Name, PagePipe, Sync, VfsError, VfsResult, Wait};
+use vfs::{Access, FileKind, PagePipe, Sync, VfsError, VfsResult, Wait};
 
 use crate::errno::{from_io, vfs_error};
 use crate::node::LocalNode;
 use crate::stat;
 
-/// Bytes of entries asked of the kernel at once.
-const LISTING_BYTES: usize = 32 * 1024;
-
 /// The largest offset of any file.
 const MAX_OFFSET_BYTES: u64 = i64::MAX as u64;
-
-/// Where a directory's descriptor stands.
-#[derive(Default)]
-pub struct Listing {
-    /// The cookie of the entry the kernel would tell next; `None` when that is in the middle of what it told already.
-    at: Option<u64>,
-    buf: Vec<MaybeUninit<u8>>,
-}
 
 impl LocalNode {
     pub fn read_at(&self, offset: u64, buf: &mut [u8], wait: Wait) -> VfsResult<usize> {
@@ -164,45 +152,6 @@ impl LocalNode {
             return Ok(());
         }
         ftruncate(&self.fd, len).map_err(vfs_error)
-    }
-
-    pub fn list(&self, cookie: u64, take: &mut dyn FnMut(DirEntry<'_>) -> bool) -> VfsResult<bool> {
-        if self.kind != FileKind::Directory {
-            return Err(VfsError::NotDirectory);
-        }
-        if self.path_only || !self.access.contains(Access::READ) {
-            return Err(VfsError::AccessDenied);
-        }
-        if cookie > MAX_OFFSET_BYTES {
-            return Err(VfsError::InvalidArgument);
-        }
-        let mut listing = self.listing.lock();
-        if listing.at.take() != Some(cookie) {
-            seek(&self.fd, SeekFrom::Start(cookie)).map_err(vfs_error)?;
-        }
-        listing.buf.resize(LISTING_BYTES, MaybeUninit::uninit());
-        let mut entries = RawDir::new(&self.fd, &mut listing.buf);
-        let mut next = cookie;
-        loop {
-            let entry = match entries.next() {
-                None => break,
-                Some(Ok(entry)) => entry,
-                Some(Err(Errno::INTR)) => continue,
-                Some(Err(Errno::NOENT)) => return Err(VfsError::Stale),
-                Some(Err(errno)) => return Err(vfs_error(errno)),
-            };
-            next = entry.next_entry_cookie();
-            let Ok(name) = Name::new(entry.file_name().to_bytes()) else { continue };
-            let kind = match entry.file_type() {
-                rustix::fs::FileType::Unknown => None,
-                known => Some(stat::kind(known)),
-            };
-            if !take(DirEntry { name, ino: entry.ino(), kind, next_cookie: next }) {
-                return Ok(false);
-            }
-        }
-        *listing = Listing { at: Some(next), buf: Vec::new() };
-        Ok(true)
     }
 
     pub fn link_target(&self) -> VfsResult<Vec<u8>> {

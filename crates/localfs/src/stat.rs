@@ -4,6 +4,7 @@
 use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
+use rustix::time::{ClockId, clock_gettime};
 use vfs::{Attr, FileId, FileKind, Timestamp, VfsResult};
 
 use crate::errno::vfs_error;
@@ -48,6 +49,12 @@ fn attr(raw: &Statx) -> Attr {
         created: born.then(|| timestamp(&raw.stx_btime)),
         change: nanos(changed),
     }
+}
+
+/// The time that births are compared with.
+pub fn now() -> Timestamp {
+    let now = clock_gettime(ClockId::RealtimeCoarse);
+    Timestamp { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
 }
 
 /// What a file type from `statx` or a directory is; unknown ones pass as regular files until they are opened.

@@ -1,5 +1,5 @@
 //! The system calls rustix has no safe wrapper for: those that give one thread another identity, which `identity.rs`
-//! calls and nothing else may, the sharing of extents, for `node_range.rs`, and file handles, for `handles.rs`.
+//! calls and nothing else may, the sharing of extents, for `node_range.rs`, file handles, for `handles.rs`, and entries that are kept, for `listing.rs`.
 //!
 //! libc's own wrappers would not do: its `setgroups` changes every thread of the process.
 
@@ -112,6 +112,14 @@ pub fn open_by_handle(mount: impl AsFd, kind: i32, bytes: &[u8], flags: OFlags) 
     }
     // SAFETY: the kernel has just made this descriptor for us; nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(result as libc::c_int) })
+}
+
+/// Fills `buf` with the next entries of a directory, whole ones only (getdents64(2)); 0 at its end.
+pub fn read_entries(dir: impl AsFd, buf: &mut [u8]) -> Result<usize, Errno> {
+    let (fd, len) = (dir.as_fd().as_raw_fd(), buf.len());
+    // SAFETY: the descriptor is borrowed and so open; the kernel writes at most `len` bytes to `buf`, which has as many.
+    let count = unsafe { libc::syscall(libc::SYS_getdents64, fd, buf.as_mut_ptr(), len) };
+    usize::try_from(count).map_err(|_| last_error())
 }
 
 /// A group that is told of events with the directory and name they happened to (fanotify(7), FAN_REPORT_DFID_NAME).

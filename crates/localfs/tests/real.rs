@@ -44,6 +44,56 @@ fn set_mode(at: &std::path::Path, mode: u32) {
 }
 
 #[test]
+fn what_is_removed_while_a_directory_is_listed_is_not_listed() {
+    let dir = temp::Dir::new();
+    (0..100).for_each(|i| std::fs::write(dir.0.join(format!("file{i}")), b"").unwrap());
+    let fs = dir.serve();
+    let node = open(&fs, &temp::me(), "", Access::READ).unwrap().node;
+    let list = |from: u64, most: usize| {
+        let (mut names, mut cookie) = (Vec::new(), from);
+        let ended = node.read_dir(from, &mut |entry| {
+            if names.len() == most {
+                return false;
+            }
+            cookie = entry.next_cookie;
+            names.push(String::from_utf8(entry.name.as_bytes().to_vec()).unwrap());
+            true
+        });
+        (names, cookie, ended.unwrap())
+    };
+    let (whole, _, _) = list(0, usize::MAX);
+    let (first, cookie, _) = list(0, 10);
+    assert_eq!(first, whole[..10]);
+    // The file system's clock may stand still for a while.
+    std::thread::sleep(Duration::from_millis(20));
+    std::fs::remove_file(dir.0.join(&whole[15])).unwrap();
+    let (rest, _, ended) = list(cookie, usize::MAX);
+    assert!(ended);
+    assert_eq!(rest, [&whole[10..15], &whole[16..]].concat());
+}
+
+#[test]
+fn a_number_that_is_used_again_has_another_handle() {
+    let dir = temp::Dir::new();
+    let fs = dir.serve();
+    let make = || std::fs::write(dir.0.join("f"), b"").unwrap();
+    let handle = || fs.entry_handle(&temp::me(), &*fs.root(), vfs::Name::new(b"f").unwrap()).unwrap();
+    make();
+    // From now on the handle may be remembered.
+    std::thread::sleep(Duration::from_secs(4));
+    let (first, again) = (handle(), handle());
+    assert_eq!(first, again);
+    std::fs::remove_file(dir.0.join("f")).unwrap();
+    make();
+    let (attr, second) = handle();
+    assert_ne!(attr.id, first.0.id);
+    assert_ne!(second, first.1);
+    assert_eq!(fs.open_handle(&temp::me(), &first.1, Access::empty(), Wait::Allowed).err(), Some(VfsError::Stale));
+    let opened = fs.open_handle(&temp::me(), &second, Access::empty(), Wait::Allowed).unwrap();
+    assert_eq!(opened.attr.id, attr.id);
+}
+
+#[test]
 fn only_who_may_makes_a_device() {
     let dir = temp::Dir::new();
     let fs = dir.serve();

@@ -106,6 +106,16 @@ impl Smb {
         self.volumes.any().is_some_and(|v| v.capabilities().contains(Capabilities::IDENTITY))
     }
 
+    /// The server.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    /// The counts of each shard.
+    pub fn counters(&self) -> &Arc<[Arc<PathCounters>]> {
+        &self.counters
+    }
+
     /// The counts of all shards, summed.
     pub fn totals(&self) -> PathTotals {
         let mut totals = PathTotals::default();
@@ -169,7 +179,7 @@ fn keep_time(server: &Arc<Server>) {
 /// An SMB connection as the transport drives it.
 struct SmbMachine(Connection);
 
-drive!(SmbMachine);
+drive!(SmbMachine, "smb");
 
 fn shard(env: &ShardEnv, counters: Arc<PathCounters>, cores: usize) -> Shard {
     let pipes: Arc<Pipes> = Arc::clone(&env.pipes);
@@ -226,6 +236,10 @@ impl nfs_server::Clock for SystemClock {
 
     fn monotonic_ms(&self) -> u64 {
         Clock::monotonic_ms(self)
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.0.elapsed().as_micros() as u64
     }
 }
 

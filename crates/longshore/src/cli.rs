@@ -28,6 +28,10 @@ pub enum Command {
     User(UserArgs),
     /// Say what is wrong with a configuration file
     Check(CheckArgs),
+    /// Say what a running server is doing
+    Status(StatusArgs),
+    /// Show what a running server is doing, anew each second
+    Top(TopArgs),
     /// Measure file servers: load one, compare many
     Bench(BenchArgs),
     /// Work on a server's files.
@@ -110,6 +114,14 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
+    /// Where Prometheus may collect metrics: an address of this machine alone, or a socket in the file system [default: off]
+    #[arg(long, value_name = "ADDR:PORT|unix:PATH|off")]
+    pub metrics: Option<String>,
+
+    /// Let --metrics be where other machines see them
+    #[arg(long)]
+    pub metrics_public: bool,
+
     /// Write logs for people or for machines [default: human]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -125,6 +137,55 @@ pub struct ServeArgs {
     /// Threads for work that may wait for a disk, at most [default: 32, or 4 for each core if that is more]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub workers: Option<u16>,
+}
+
+/// Which running server is asked.
+#[derive(Debug, Default, Args)]
+pub struct ServerArgs {
+    /// The state directory of the server [default: /var/lib/longshore for root, else $XDG_STATE_HOME/longshore or
+    /// ~/.local/state/longshore]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+
+    /// The configuration file of the server, which may name that directory
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// `longshore status`.
+#[derive(Debug, Default, Args)]
+pub struct StatusArgs {
+    /// Which server.
+    #[command(flatten)]
+    pub server: ServerArgs,
+
+    /// Write all that the server tells as JSON: counters and times of each operation too
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `longshore top`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "q or Ctrl-C ends it. Where standard output is no terminal, one frame after the other is printed."
+)]
+pub struct TopArgs {
+    /// Which server.
+    #[command(flatten)]
+    pub server: ServerArgs,
+
+    /// Seconds from one frame to the next
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    pub interval: f64,
+
+    /// Print one frame, of so many seconds, and end
+    #[arg(long)]
+    pub once: bool,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "write a number of seconds, such as 0.5".to_owned())?;
+    if (0.1..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("it is from 0.1 to 3600 seconds".into()) }
 }
 
 /// `longshore user`.
@@ -224,6 +285,15 @@ mod tests {
         assert!(serve(&["--user", "anna", "--users", "f"]).is_err());
         assert!(serve(&["--password-file", "f"]).is_err(), "a password of nobody");
         assert!(serve(&["--shards", "0"]).is_err());
+    }
+
+    #[test]
+    fn top_waits_for_a_time_that_makes_sense() {
+        let top = |interval: &str| Cli::try_parse_from(["longshore", "top", "--interval", interval]);
+        assert!(top("0.5").is_ok());
+        for wrong in ["0", "-1", "nan", "inf", "1e9", "x"] {
+            assert!(top(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

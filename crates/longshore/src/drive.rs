@@ -1,10 +1,22 @@
 //! The protocol servers know no transport and the transport knows no protocol: here a connection of either server becomes a
 //! machine the transport drives. Both have the same methods, since both are driven the same way.
 
-/// Makes the tuple struct `$machine` around a connection a [`transport::Machine`].
+/// Makes the tuple struct `$machine` around a connection a [`transport::Machine`], whose protocol is called `$protocol`.
 macro_rules! drive {
-    ($machine:ident) => {
+    ($machine:ident, $protocol:literal) => {
         impl transport::Machine for $machine {
+            fn protocol(&self) -> &'static str {
+                $protocol
+            }
+
+            fn arrived(&mut self, now_ns: u64) {
+                self.0.arrived(now_ns);
+            }
+
+            fn sent(&mut self, now_ns: u64) {
+                self.0.sent(now_ns);
+            }
+
             fn framing(&self, prefix: &[u8]) -> transport::Framing {
                 match self.0.framing(prefix) {
                     Ok(Some((len_bytes, payload_at))) => transport::Framing::Known { len_bytes, payload_at },

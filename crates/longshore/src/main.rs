@@ -17,6 +17,7 @@ mod identities;
 mod interfaces;
 mod listen;
 mod logging;
+mod monitor;
 mod nfs;
 mod password;
 mod plan;
@@ -54,6 +55,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::User(arguments) => user_command::run(&arguments),
         Command::Check(arguments) => plan::check(&arguments),
+        Command::Status(arguments) => monitor::status(&arguments),
+        Command::Top(arguments) => monitor::top(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Files(command) => commands::run(&command),
         Command::Completions { shell } => commands::manual::completions(shell),

@@ -87,6 +87,11 @@ impl Nfs {
         Ok(())
     }
 
+    /// The counts of each shard.
+    pub fn counters(&self) -> &Arc<[Arc<PathCounters>]> {
+        &self.counters
+    }
+
     /// The counts of all shards, summed.
     pub fn totals(&self) -> PathTotals {
         let mut totals = PathTotals::default();
@@ -202,7 +207,7 @@ impl nfs_server::Groups for SystemGroups {
 /// An NFS connection as the transport drives it.
 struct NfsMachine(Connection);
 
-drive!(NfsMachine);
+drive!(NfsMachine, "nfs");
 
 /// The state directory.
 struct State {

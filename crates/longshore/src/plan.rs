@@ -11,11 +11,11 @@ use auth::{Identity, NtHash, UserDb, UserDbError};
 use zeroize::Zeroizing;
 
 use crate::cli::{CheckArgs, ServeArgs};
-use crate::config::{Config, Listener, Share, is_share_name, parse_listener};
+use crate::config::{Config, Listener, Share, is_share_name, parse_listener, parse_metrics};
 use crate::failure::Failure;
 use crate::identities::{self, Identities};
 use crate::listen::Listen;
-use crate::{password, status, user_command};
+use crate::{monitor, password, status, user_command};
 
 /// The name of the user made for a run that has none.
 const RUN_USER: &str = "longshore";
@@ -75,6 +75,12 @@ pub fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
             Listener::At(address) => vec![address],
         };
     }
+    if let Some(text) = &arguments.metrics {
+        let here = std::env::current_dir().unwrap_or_default();
+        let metrics = parse_metrics(text, &here);
+        config.server.metrics = metrics.map_err(|what| Failure::usage(format!("--metrics: {what}")))?;
+    }
+    config.server.metrics_public |= arguments.metrics_public;
     config.log.format = arguments.log_format.unwrap_or(config.log.format);
     config.log.level = arguments.log_level.clone().unwrap_or(config.log.level);
     config.data_path.shards = arguments.shards.or(config.data_path.shards);
@@ -84,7 +90,8 @@ pub fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn read_file(path: &Path) -> Result<Config, Failure> {
+/// The settings of a file.
+pub fn read_file(path: &Path) -> Result<Config, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::usage(format!("cannot read the configuration {}: {error}; check --config", path.display()))
     })?;
@@ -103,6 +110,12 @@ impl Plan {
         }
         let blame = Blame { file: arguments.config.as_deref(), config: &config };
         let mut problems = Vec::new();
+        if let Err(what) = monitor::check(&config.server.metrics, config.server.metrics_public) {
+            problems.push(match arguments.metrics {
+                Some(_) => format!("--metrics: {what}"),
+                None => blame.key("server", "metrics", &what),
+            });
+        }
         let mut shares = locate(&blame, &arguments.shares, &mut problems);
         if shares.is_empty() && problems.is_empty() {
             return Err(Failure::usage(

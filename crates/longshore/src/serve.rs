@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -14,10 +15,11 @@ use crate::config::{Config, LogFormat};
 use crate::failure::Failure;
 use crate::hints::{Hints, nfs_text};
 use crate::listen::{cannot_listen, reachable};
+use crate::monitor::{self, Endpoint, Monitor, Source};
 use crate::nfs::Nfs;
 use crate::plan::{Plan, PlannedShare, RunUser};
 use crate::rpcbind::Registered;
-use crate::{logging, plan, portmapper, status};
+use crate::{logging, plan, portmapper, state, status};
 
 /// Serves until a signal ends it.
 pub fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
@@ -82,6 +84,8 @@ struct Running {
     smb: Smb,
     /// Where NFS is not off.
     nfs: Option<Nfs>,
+    /// Who asks how it is.
+    monitor: Option<(Arc<Source>, Monitor)>,
     /// With the machine's rpcbind.
     registered: Option<Registered>,
     plan: Plan,
@@ -97,6 +101,7 @@ impl Running {
         let path = &plan.config.data_path;
         let shards = path.shards.map_or(cores, usize::from);
         let workers = path.workers.map_or(32.max(4 * cores), usize::from);
+        let endpoint = Endpoint::open(&plan.config.server.metrics)?;
         let smb = Smb::new(&plan, shards, cores)?;
         let transport = Server::start(shards, workers, limits(&plan.config))
             .map_err(|error| Failure::system(format!("cannot start the server's threads: {error}")))?;
@@ -107,6 +112,7 @@ impl Running {
             transport,
             smb,
             nfs: None,
+            monitor: None,
             registered: None,
             plan,
             addresses,
@@ -114,7 +120,25 @@ impl Running {
             on_terminal: io::stdout().is_terminal(),
         };
         running.start_nfs(shards, cores, arguments.nfs.is_some(), &options)?;
+        running.start_monitor(endpoint)?;
         Ok(running)
+    }
+
+    /// Tells from now on, to those who ask, how it is.
+    fn start_monitor(&mut self, endpoint: Endpoint) -> Result<(), Failure> {
+        let shown = |addresses: &[SocketAddr]| addresses.iter().map(ToString::to_string).collect();
+        let (smb, nfs) = (shown(&self.addresses), shown(&self.nfs_addresses));
+        let listen = monitor::Listen { smb, nfs, metrics: endpoint.address() };
+        if let Some(metrics) = &listen.metrics {
+            tracing::info!("metrics at {metrics}");
+        }
+        let source = Source::new(self.transport.observer(), &self.smb, self.nfs.as_ref(), listen);
+        source.serves(shown_shares(&self.plan));
+        let source = Arc::new(source);
+        let directory = self.plan.config.server.state.clone().unwrap_or_else(state::default_directory);
+        let monitor = Monitor::start(&source, endpoint, &directory)?;
+        self.monitor = Some((source, monitor));
+        Ok(())
     }
 
     /// Listens for NFS too. Where nobody chose the address and another program has it, SMB is served alone.
@@ -246,6 +270,7 @@ impl Running {
         if self.plan.listen != plan.listen
             || old.server.nfs != new.server.nfs
             || old.server.portmapper != new.server.portmapper
+            || old.server.metrics != new.server.metrics
             || old.log != new.log
             || old.data_path != new.data_path
         {
@@ -253,6 +278,9 @@ impl Running {
         }
         if fixed_limits(old) != fixed_limits(new) {
             tracing::warn!("changes to the limits of connections take effect when the server is started again");
+        }
+        if let Some((source, _)) = &self.monitor {
+            source.serves(shown_shares(&plan));
         }
         self.plan = plan;
         self.log_shares();
@@ -307,6 +335,15 @@ fn access(share: &PlannedShare) -> &'static str {
         (false, true) => "read and write",
         (false, false) => "read and write, by user",
     }
+}
+
+fn shown_shares(plan: &Plan) -> Vec<monitor::Share> {
+    let shown = |share: &PlannedShare| monitor::Share {
+        name: share.settings.name.clone(),
+        path: share.settings.path.display().to_string(),
+        access: access(share).into(),
+    };
+    plan.shares.iter().map(shown).collect()
 }
 
 fn limits(config: &Config) -> Limits {

@@ -13,6 +13,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use nfs_wire::nfs3::WriteHead;
 use nfs_wire::rpc::{Call, FragmentHeader};
 use nfs_wire::xdr::{Put, Reader};
+use vfs::metrics::{Leaving, Mark};
 use vfs::{Buf, Frame, Reply};
 
 use crate::config::Caller;
@@ -44,10 +45,19 @@ pub struct Connection {
     inner: Rc<Inner>,
     parked: FuturesUnordered<Parked>,
     /// Records taken in whose turn comes when replies have left.
-    held_back: VecDeque<(Frame, bool)>,
+    held_back: VecDeque<Taken>,
     /// Fragments of a record whose last one has not come.
     partial: Option<Partial>,
     waker: Waker,
+    /// When the fragments came that are taken in now.
+    arrived_ns: u64,
+}
+
+/// A record that was taken in.
+struct Taken {
+    record: Frame,
+    more_behind: bool,
+    arrived_ns: u64,
 }
 
 struct Partial {
@@ -64,6 +74,8 @@ pub(crate) struct Inner {
     /// The last credential's bytes and what they said: a client's calls mostly bear the same.
     pub caller: RefCell<Option<(Vec<u8>, Arc<Caller>)>>,
     replies: RefCell<VecDeque<Reply>>,
+    /// How the replies are timed that are not yet at the socket.
+    leaving: RefCell<Leaving>,
     /// Bytes of the replies queued and of the room that calls under way have taken.
     reply_bytes: Cell<usize>,
     finished: Cell<Option<&'static str>>,
@@ -83,6 +95,7 @@ impl Connection {
             local,
             caller: RefCell::default(),
             replies: RefCell::default(),
+            leaving: RefCell::default(),
             reply_bytes: Cell::new(0),
             finished: Cell::new(None),
             established: Cell::new(false),
@@ -94,6 +107,7 @@ impl Connection {
             held_back: VecDeque::new(),
             partial: None,
             waker: Waker::noop().clone(),
+            arrived_ns: 0,
         }
     }
 
@@ -116,6 +130,16 @@ impl Connection {
         self.inner.server.settings.load().config.max_write_bytes as usize + MAX_OVERHEAD_BYTES
     }
 
+    /// The fragments taken next were whole at `now_ns`, by a clock that never goes back.
+    pub fn arrived(&mut self, now_ns: u64) {
+        self.arrived_ns = now_ns;
+    }
+
+    /// The replies that were ready were handed to the socket at `now_ns`.
+    pub fn sent(&mut self, now_ns: u64) {
+        self.inner.leaving.borrow_mut().left(now_ns, &self.inner.shard.counters.operations);
+    }
+
     /// Takes one complete fragment. `more_behind`: further calls are waiting already.
     pub fn receive(&mut self, frame: Frame, more_behind: bool) {
         let Some(mark) = frame.first_chunk::<MARK_BYTES>() else { return };
@@ -129,10 +153,11 @@ impl Connection {
                 None => return,
             },
         };
+        let taken = Taken { record, more_behind, arrived_ns: self.arrived_ns };
         if self.held_back.is_empty() && self.has_room() {
-            self.begin(record, more_behind);
+            self.begin(taken);
         } else {
-            self.held_back.push_back((record, more_behind));
+            self.held_back.push_back(taken);
         }
     }
 
@@ -163,11 +188,12 @@ impl Connection {
         self.inner.reply_bytes.get() < MOST_REPLY_BYTES && self.parked.len() < MAX_PARKED
     }
 
-    fn begin(&mut self, record: Frame, more_behind: bool) {
+    fn begin(&mut self, taken: Taken) {
+        let Taken { record, more_behind, arrived_ns } = taken;
         if self.inner.finished.get().is_some() {
             return;
         }
-        let mut call: Parked = Box::pin(dispatch::record(Rc::clone(&self.inner), record, more_behind));
+        let mut call: Parked = Box::pin(dispatch::record(Rc::clone(&self.inner), record, more_behind, arrived_ns));
         match call.as_mut().poll(&mut Context::from_waker(&self.waker)) {
             Poll::Ready(()) => {}
             Poll::Pending => {
@@ -188,9 +214,9 @@ impl Connection {
         }
         while let Poll::Ready(Some(())) = self.parked.poll_next_unpin(cx) {}
         while self.has_room()
-            && let Some((record, more_behind)) = self.held_back.pop_front()
+            && let Some(taken) = self.held_back.pop_front()
         {
-            self.begin(record, more_behind);
+            self.begin(taken);
         }
     }
 
@@ -271,17 +297,20 @@ impl Drop for Reserved {
 }
 
 impl Inner {
-    /// Queues a reply.
-    pub fn send(&self, reply: Reply) {
+    /// Queues a reply that is timed as `mark` says.
+    pub fn send(&self, reply: Reply, mark: Option<Mark>) {
         self.reply_bytes.update(|bytes| bytes + reply.len_bytes());
         self.replies.borrow_mut().push_back(reply);
+        if let Some(mark) = mark {
+            self.leaving.borrow_mut().push(mark);
+        }
     }
 
     /// Queues a record of this end's own.
     fn send_record(&self, record: &[u8]) {
         let mut out = ReplyWriter::new(&self.shard.pool, record.len() + MARK_BYTES);
         out.put_bytes(record);
-        self.send(out.finish().0);
+        self.send(out.finish().0, None);
     }
 
     /// Counts the room a call takes for its reply until the guard is dropped.

@@ -13,6 +13,7 @@ use nfs_wire::nsm::NsmProc;
 use nfs_wire::portmap::{PmapProc, RpcbProc};
 use nfs_wire::rpc::{AuthStat, BadCall, Call, Credential, program, put_success};
 use nfs_wire::xdr::{Put, Reader, Xdr};
+use vfs::metrics::Mark;
 use vfs::{Frame, Wait};
 
 use crate::config::Caller;
@@ -23,7 +24,7 @@ use crate::files::Cx;
 use crate::nfs3::read::HEAD_BYTES;
 use crate::replay::{Found, Key};
 use crate::reply::ReplyWriter;
-use crate::{PathCounters, mount, nfs3, nfs4, nfsacl, nlm, portmap};
+use crate::{PathCounters, counters, mount, nfs3, nfs4, nfsacl, nlm, portmap};
 
 /// Room a reply begins with unless the call says how much it will need.
 pub(crate) const SMALL_REPLY_BYTES: usize = 512;
@@ -105,7 +106,7 @@ pub(crate) enum Refused {
 }
 
 /// Answers one record.
-pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
+pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool, arrived_ns: u64) {
     PathCounters::bump(&conn.shard.counters.calls, 1);
     let mut r = Reader::new(&frame);
     let call = match Call::decode(&mut r) {
@@ -122,7 +123,7 @@ pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
             let (server, peer, local) = (Arc::clone(&conn.server), conn.peer, conn.local);
             let cx = Cx { server, peer, local, caller, wait: Wait::Never };
             let job = Job { conn: &conn, cx, xid: call.xid, frame: &frame, args_at, more_behind };
-            answer(procedure, &job, call.xid).await
+            answer(procedure, &job, call.xid, arrived_ns).await
         }
         Err(refused) => Err(refused),
     };
@@ -134,14 +135,16 @@ pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
 fn refuse(conn: &Inner, xid: u32, why: &Refused) {
     let mut out = ReplyWriter::new(&conn.shard.pool, SMALL_REPLY_BYTES);
     put_refused(xid, why, &mut out);
-    send(conn, out);
+    send(conn, out, None);
 }
 
-fn send(conn: &Inner, out: ReplyWriter) {
-    let (reply, tail) = out.finish();
-    conn.send(reply);
-    if let Some(tail) = tail {
-        conn.send(tail);
+fn send(conn: &Inner, out: ReplyWriter, mark: Option<Mark>) {
+    match out.finish() {
+        (reply, None) => conn.send(reply, mark),
+        (reply, Some(tail)) => {
+            conn.send(reply, None);
+            conn.send(tail, mark);
+        }
     }
 }
 
@@ -196,28 +199,34 @@ fn caller(conn: &Inner, call: &Call<'_>) -> Result<Arc<Caller>, Refused> {
     }
 }
 
-async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32) -> Result<(), Refused> {
+async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32, arrived_ns: u64) -> Result<(), Refused> {
     let room = reply_room(procedure, job);
     let _reserved = job.conn.reserve(room);
     let mut out = ReplyWriter::new(&job.conn.shard.pool, room);
     put_success(xid, &mut out);
+    let begin = out.len();
+    let mut operation = counters::of_procedure(procedure);
     let done = match procedure {
         Procedure::Nfs3(Nfs3Proc::Read) => nfs3::read::read(job, &mut out).await,
         Procedure::Nfs3(Nfs3Proc::Write) => nfs3::write::write(job, &mut out).await,
         Procedure::Nfs4(Nfs4Proc::Null) => Ok(()),
-        Procedure::Nfs4(Nfs4Proc::Compound) => nfs4::call(job, &mut out).await,
+        Procedure::Nfs4(Nfs4Proc::Compound) => nfs4::call(job, &mut out).await.map(|about| operation = about),
         other => in_place_or_beside(other, job, &mut out).await,
     };
-    match done {
+    let counted = |failed| job.conn.shard.counters.operations.count(counters::of_procedure(procedure), failed);
+    let refused = match done {
         Ok(()) => {
-            send(job.conn, out);
-            Ok(())
+            counted(counters::is_failure(procedure, out.since(begin)));
+            send(job.conn, out, Some(Mark::new(arrived_ns, operation as u8)));
+            return Ok(());
         }
-        Err(Halt::Silent) => Ok(()),
-        Err(Halt::Malformed) => Err(Refused::GarbageArgs),
-        Err(Halt::Unavailable) => Err(Refused::ProcUnavail),
-        Err(Halt::WouldBlock | Halt::Lost) => Err(Refused::SystemErr),
-    }
+        Err(Halt::Silent) => return Ok(()),
+        Err(Halt::Malformed) => Refused::GarbageArgs,
+        Err(Halt::Unavailable) => Refused::ProcUnavail,
+        Err(Halt::WouldBlock | Halt::Lost) => Refused::SystemErr,
+    };
+    counted(true);
+    Err(refused)
 }
 
 /// Room for the reply: what the call says it will need, within bounds.

@@ -15,6 +15,11 @@ pub trait Clock: Send + Sync {
 
     /// Milliseconds since some point, never going back.
     fn monotonic_ms(&self) -> u64;
+
+    /// The same in microseconds, where the clock is that fine.
+    fn monotonic_us(&self) -> u64 {
+        self.monotonic_ms().saturating_mul(1000)
+    }
 }
 
 /// Fills its argument with bytes nobody can guess.

@@ -13,6 +13,7 @@ use vfs::{Access, AccessMask, Attr, Capabilities, Cred, FileKind, Name, Node, Pa
 use crate::attr::fattr;
 use crate::config::{Caller, Rights};
 use crate::failure::{Done, Stop};
+use crate::listed::Listed;
 use crate::server::{Exported, Server};
 
 /// Users whose open files one object keeps.
@@ -30,6 +31,8 @@ pub(crate) struct Object {
     changing: AtomicU32,
     /// Whether its device keeps up with what is written in place; while not, writes go to a worker.
     pub pace: vfs::Pace,
+    /// Whether its entries are in memory.
+    pub listed: Listed,
 }
 
 /// The object opened for data by one user.
@@ -52,6 +55,7 @@ impl Object {
             changes: AtomicU64::new(0),
             changing: AtomicU32::new(0),
             pace: vfs::Pace::default(),
+            listed: Listed::default(),
         }
     }
 

@@ -40,11 +40,25 @@ impl HandleKey {
 
     /// The handle of an object; `None` when the backend's part is too long.
     pub(crate) fn seal(&self, export: &ExportId, object: &[u8]) -> Option<Vec<u8>> {
-        if object.len() > vfs::MAX_HANDLE_BYTES {
-            return None;
-        }
+        self.seal_in(export, object, &mut [0; MAX_HANDLE_BYTES]).map(<[u8]>::to_vec)
+    }
+
+    /// The same in the caller's room, for listings.
+    pub(crate) fn seal_in<'a>(
+        &self,
+        export: &ExportId,
+        object: &[u8],
+        room: &'a mut [u8; MAX_HANDLE_BYTES],
+    ) -> Option<&'a [u8]> {
         let mac: [u8; MAC_BYTES] = self.mac(&[&[VERSION], export, object]);
-        Some([&[VERSION][..], export, &mac, object].concat())
+        let handle = room.get_mut(..HEAD_BYTES + object.len())?;
+        let mut rest = &mut *handle;
+        for part in [&[VERSION][..], export, &mac, object] {
+            let (here, behind) = rest.split_at_mut_checked(part.len())?;
+            here.copy_from_slice(part);
+            rest = behind;
+        }
+        Some(handle)
     }
 
     /// The export and the backend's part of a handle this key signed.

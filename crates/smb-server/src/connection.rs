@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use smb_wire::crypto::{PreauthHash, SigningKey};
 use smb_wire::smb2::{Capabilities, Command};
+use vfs::metrics::{Leaving, Mark};
 use vfs::{Frame, Reply};
 
 use crate::credits::Window;
@@ -53,10 +54,19 @@ pub struct Connection {
     inner: Rc<Inner>,
     parked: FuturesUnordered<Parked>,
     /// Frames taken in whose turn comes when replies have left.
-    held_back: VecDeque<(Frame, bool)>,
+    held_back: VecDeque<Taken>,
     waker: Waker,
+    /// When the frames came that are taken in now.
+    arrived_ns: u64,
     /// The connection is over, and something of it goes on.
     lingers: bool,
+}
+
+/// A frame that was taken in.
+struct Taken {
+    frame: Frame,
+    more_behind: bool,
+    arrived_ns: u64,
 }
 
 /// The part that requests under way share.
@@ -69,6 +79,8 @@ pub(crate) struct Inner {
     /// What other threads have for the client.
     pub mailbox: Arc<Mailbox>,
     replies: RefCell<VecDeque<Reply>>,
+    /// How the replies are timed that are not yet at the socket.
+    leaving: RefCell<Leaving>,
     /// Bytes of the replies queued and of the room that requests under way have taken.
     reply_bytes: Cell<usize>,
     finished: Cell<Option<&'static str>>,
@@ -107,8 +119,9 @@ impl Connection {
             peer,
             local,
             state: RefCell::new(state),
-            mailbox: Arc::default(),
+            mailbox: Arc::new(Mailbox::of(peer)),
             replies: RefCell::default(),
+            leaving: RefCell::default(),
             reply_bytes: Cell::new(0),
             finished: Cell::new(None),
             lasting: Cell::new(0),
@@ -118,6 +131,7 @@ impl Connection {
             parked: FuturesUnordered::new(),
             held_back: VecDeque::new(),
             waker: Waker::noop().clone(),
+            arrived_ns: 0,
             lingers: false,
         }
     }
@@ -145,12 +159,23 @@ impl Connection {
         largest as usize + MAX_OVERHEAD_BYTES
     }
 
+    /// The frames taken next were whole at `now_ns`, by a clock that never goes back.
+    pub fn arrived(&mut self, now_ns: u64) {
+        self.arrived_ns = now_ns;
+    }
+
+    /// The replies that were ready were handed to the socket at `now_ns`.
+    pub fn sent(&mut self, now_ns: u64) {
+        self.inner.leaving.borrow_mut().left(now_ns, &self.inner.shard.counters.operations);
+    }
+
     /// Takes one complete frame. `more_behind`: further requests are waiting already.
     pub fn receive(&mut self, frame: Frame, more_behind: bool) {
+        let taken = Taken { frame, more_behind, arrived_ns: self.arrived_ns };
         if self.held_back.is_empty() && self.has_room() {
-            self.begin(frame, more_behind);
+            self.begin(taken);
         } else {
-            self.held_back.push_back((frame, more_behind));
+            self.held_back.push_back(taken);
         }
     }
 
@@ -162,14 +187,15 @@ impl Connection {
         self.inner.reply_bytes.get() < MOST_REPLY_BYTES && self.parked.len() < MAX_PARKED + waiting
     }
 
-    fn begin(&mut self, frame: Frame, more_behind: bool) {
+    fn begin(&mut self, taken: Taken) {
+        let Taken { frame, more_behind, arrived_ns } = taken;
         if self.inner.finished.get().is_some() {
             return;
         }
         let Some(message) = frame.part(PREFIX_BYTES..frame.len()) else { return };
         drop(frame);
         let message = self.apart(message);
-        let mut request: Parked = Box::pin(dispatch::frame(Rc::clone(&self.inner), message, more_behind));
+        let mut request: Parked = Box::pin(dispatch::frame(Rc::clone(&self.inner), message, more_behind, arrived_ns));
         match request.as_mut().poll(&mut Context::from_waker(&self.waker)) {
             Poll::Ready(()) => {}
             Poll::Pending => {
@@ -213,9 +239,9 @@ impl Connection {
             return;
         }
         while self.has_room()
-            && let Some((frame, more_behind)) = self.held_back.pop_front()
+            && let Some(taken) = self.held_back.pop_front()
         {
-            self.begin(frame, more_behind);
+            self.begin(taken);
         }
         self.tell();
     }
@@ -308,14 +334,23 @@ impl Drop for Reserved {
 }
 
 impl Inner {
-    /// Queues a reply.
+    /// Queues what no request waits for to end with.
     pub fn send(&self, reply: Reply) {
+        self.send_timed(reply, None);
+    }
+
+    /// Queues the reply to a frame.
+    pub fn send_timed(&self, reply: Reply, mark: Option<Mark>) {
         self.reply_bytes.update(|bytes| bytes + reply.len_bytes());
         self.replies.borrow_mut().push_back(reply);
+        if let Some(mark) = mark {
+            self.leaving.borrow_mut().push(mark);
+        }
     }
 
     /// Tells the client what is not an answer to anything.
     fn notify(&self, letter: &Letter) {
+        PathCounters::bump(&self.shard.counters.breaks, 1);
         let mut out = ReplyWriter::new(&self.shard.pool, NOTICE_BYTES);
         out.begin(&Letter::header());
         letter.put(&mut out);

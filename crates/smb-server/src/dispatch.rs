@@ -11,6 +11,7 @@ use smb_wire::smb2::{Command, FileHandle, Flags, HEADER_BYTES, Header, ProtocolI
 use vfs::{Frame, Reply};
 
 use crate::connection::{Inner, Lasting, Reserved};
+use crate::counters::note;
 use crate::failure::{Failure, Outcome};
 use crate::handlers;
 use crate::open::Open;
@@ -83,10 +84,10 @@ struct Chain {
 }
 
 /// Answers one frame. The frame is without its direct-TCP prefix.
-pub(crate) async fn frame(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
+pub(crate) async fn frame(conn: Rc<Inner>, frame: Frame, more_behind: bool, arrived_ns: u64) {
     match ProtocolId::of(&frame) {
-        Some(ProtocolId::Smb2) => messages(&conn, frame, Arrival::default(), more_behind).await,
-        Some(ProtocolId::Transform) => sealed(&conn, frame, more_behind).await,
+        Some(ProtocolId::Smb2) => messages(&conn, frame, Arrival::at(arrived_ns), more_behind).await,
+        Some(ProtocolId::Transform) => sealed(&conn, frame, more_behind, arrived_ns).await,
         Some(ProtocolId::Smb1) => handlers::negotiate::smb1(&conn, &frame),
         Some(ProtocolId::Compressed) => conn.disconnect("a compressed message where none was negotiated"),
         None => conn.disconnect("not an SMB message"),
@@ -94,7 +95,7 @@ pub(crate) async fn frame(conn: Rc<Inner>, frame: Frame, more_behind: bool) {
 }
 
 /// Opens an encrypted frame (3.3.5.2.1.1). One that cannot be opened ends the connection.
-async fn sealed(conn: &Rc<Inner>, frame: Frame, more_behind: bool) {
+async fn sealed(conn: &Rc<Inner>, frame: Frame, more_behind: bool, arrived_ns: u64) {
     let session = TransformHeader::parse(&frame).ok().and_then(|h| conn.channel(h.session_id)).map(|c| c.session);
     let Some(session) = session.filter(|s| s.seals.is_some()) else {
         return conn.disconnect("an encrypted message of no session here");
@@ -108,7 +109,7 @@ async fn sealed(conn: &Rc<Inner>, frame: Frame, more_behind: bool) {
     if ProtocolId::of(&buf) != Some(ProtocolId::Smb2) {
         return conn.disconnect("no SMB2 message inside an encrypted one");
     }
-    messages(conn, Frame::from(buf), Arrival { sealed_by: Some(session) }, more_behind).await;
+    messages(conn, Frame::from(buf), Arrival { sealed_by: Some(session), at_ns: arrived_ns }, more_behind).await;
 }
 
 /// Answers the messages of a frame one after the other, in one reply.
@@ -132,13 +133,16 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
     let mut chain = Chain::default();
     let mut seal = arrival.sealed_by.clone();
     let mut at = 0;
+    let mut mark = None;
     loop {
         let Some((header, message)) = element(conn, &held, at) else { return };
         let next = header.next_command as usize;
         if Command::from_u16(header.command) == Some(Command::Cancel) {
             // It is never answered itself, and uses no message id of its own (3.3.5.16).
             conn.state.borrow_mut().waiting.cancel(&header);
+            conn.shard.counters.answered(header.command, NtStatus::SUCCESS);
         } else {
+            note(&mut mark, arrival.at_ns, header.command);
             let request = Request {
                 conn,
                 header,
@@ -170,7 +174,7 @@ async fn messages(conn: &Rc<Inner>, mut frame: Frame, arrival: Arrival, more_beh
     }
     if !out.is_empty() {
         let reply = finish(conn, out, seal.as_deref());
-        conn.send(reply);
+        conn.send_timed(reply, mark);
     }
 }
 
@@ -265,6 +269,7 @@ async fn answer(
             failure.status
         }
     };
+    request.conn.shard.counters.answered(request.header.command, status);
     let credits = settle_credits(&request);
     out.settle(status, credits);
     protect(&request, out, seal);
@@ -361,7 +366,6 @@ fn needs_tree(command: Command) -> bool {
             | Command::TreeConnect
             | Command::Echo
             | Command::Cancel
-            | Command::OplockBreak
     )
 }
 

@@ -329,13 +329,20 @@ impl Server {
     }
 
     /// Closes the open `persistent` if its connection is gone: somebody else needs the file. One that is persistent in
-    /// the specification's sense stays.
-    pub(crate) fn purge_durable(&self, persistent: u64) {
-        if let Some(Ok(open)) = self.durables.take(persistent, |lost| match lost.file() {
-            Some(file) if file.is_persistent() => Err(()),
-            _ => Ok(()),
-        }) {
-            self.close_disconnected(open);
+    /// the specification's sense stays, and so does one that is resilient; whether it is that one.
+    pub(crate) fn purge_durable(&self, persistent: u64) -> bool {
+        let stays = |lost: &Disconnected| {
+            let durability = lost.file().map(|file| *file.durability.lock()).unwrap_or_default();
+            let stays = durability.persistent || durability.resilient;
+            if stays { Err(!durability.persistent) } else { Ok(()) }
+        };
+        match self.durables.take(persistent, stays) {
+            Some(Ok(open)) => {
+                self.close_disconnected(open);
+                false
+            }
+            Some(Err(resilient)) => resilient,
+            None => false,
         }
     }
 

@@ -28,6 +28,7 @@ mod meta;
 mod notify;
 mod open;
 mod opens;
+mod overview;
 mod persistent;
 mod places;
 mod posix;
@@ -47,8 +48,9 @@ mod witness;
 
 pub use config::{Access, Config, Encryption, NamePatterns, Share, ShareOptions};
 pub use connection::Connection;
-pub use counters::{PathCounters, PathTotals};
+pub use counters::{PathCounters, PathTotals, commands};
 pub use env::{Clock, Env, Shard};
+pub use overview::SessionInfo;
 pub use server::{IdentityLookup, Server};
 pub use smb_wire::dcerpc::{Accounts, NoAccounts};
 pub use smb_wire::smb2::NetworkInterface;

@@ -1,8 +1,9 @@
 //! A connection's mailbox: what other threads have for its client. The router posts, the connection takes out what is
 //! there each time it is polled and sends it as unsolicited OPLOCK_BREAK notifications. Nothing here waits.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
 use coherence::{Caching, HolderKey};
@@ -49,6 +50,8 @@ pub struct Letter {
 /// The letters of one connection.
 #[derive(Default)]
 pub struct Mailbox {
+    /// The client's end of the connection.
+    peer: OnceLock<SocketAddr>,
     /// Whether there is anything: all that a busy connection looks at.
     filled: AtomicBool,
     inner: Mutex<Inner>,
@@ -63,6 +66,16 @@ struct Inner {
 }
 
 impl Mailbox {
+    /// That of the connection from `peer`.
+    pub fn of(peer: SocketAddr) -> Self {
+        Self { peer: OnceLock::from(peer), ..Self::default() }
+    }
+
+    /// Whose connection it is, if it is one's.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.peer.get().copied()
+    }
+
     /// Leaves a letter and wakes the connection. The letter comes back if the connection is over.
     pub fn post(&self, letter: Letter) -> Result<(), Letter> {
         let waker = {

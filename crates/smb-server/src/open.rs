@@ -64,6 +64,8 @@ pub struct FileOpen {
     pub name: Mutex<Box<[u8]>>,
     /// The symbolic link it was opened through, if it was: that is what is renamed or deleted.
     pub link: Option<(Path, FileId)>,
+    /// The symbolic link that was made of it (FSCTL_SET_REPARSE_POINT): from then on the open's name is that of the link.
+    pub became_link: OnceLock<(Path, FileId)>,
     /// Of a named stream: the stream.
     pub stream: Option<StreamOpen>,
     /// How it was opened.
@@ -161,6 +163,7 @@ impl FileOpen {
             claim,
             name: Mutex::new(name.into()),
             link,
+            became_link: OnceLock::new(),
             stream: None,
             options,
             posix: false,
@@ -242,9 +245,14 @@ impl FileOpen {
         self.share.watchers.tell(&[Event::new(action, filter, path.as_bytes())]);
     }
 
+    /// The symbolic link that is renamed or deleted through it, if one is.
+    pub fn link(&self) -> Option<&(Path, FileId)> {
+        self.became_link.get().or(self.link.as_ref())
+    }
+
     /// Where the object, or the link it was opened through, is now.
     pub fn path(&self) -> vfs::VfsResult<Path> {
-        match &self.link {
+        match self.link() {
             Some((path, _)) => Ok(path.clone()),
             None => self.share.backend.path_of(&**self.base()),
         }

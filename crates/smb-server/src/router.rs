@@ -228,8 +228,13 @@ impl Router {
             return;
         }
         let Some(server) = self.server.upgrade() else { return };
+        let mut stays = false;
         for id in opens {
-            server.purge_durable(id);
+            stays |= server.purge_durable(id);
+        }
+        if stays {
+            // Nobody is there who could say that it is given up: its client finds that when it comes back.
+            let _ = server.table.acknowledge(server.now(), notice.file, &notice.holder, notice.to);
         }
     }
 }

@@ -182,13 +182,17 @@ impl Server {
         self.sessions.lock().get(&id).cloned()
     }
 
+    pub(crate) fn all_sessions(&self) -> Vec<Arc<Session>> {
+        self.sessions.lock().values().cloned().collect()
+    }
+
     pub(crate) fn add_session(&self, session: Arc<Session>) {
         self.sessions.lock().insert(session.id, session);
     }
 
     /// Closes connected opens that `which` names, whatever session they are of (3.3.4.17).
     pub(crate) fn close_opens(&self, executor: &Arc<dyn vfs::Executor>, which: impl Fn(&Open) -> bool) {
-        let sessions: Vec<_> = self.sessions.lock().values().cloned().collect();
+        let sessions = self.all_sessions();
         for session in sessions {
             for open in session.opens.lock().remove_where(|open| which(open)) {
                 if let Some(owed) = close::release(self, &open, executor) {

@@ -12,9 +12,16 @@ use crate::session::Session;
 pub struct Arrival {
     /// The session whose key opened it, if it was encrypted.
     pub sealed_by: Option<Arc<Session>>,
+    /// When it was whole, in nanoseconds.
+    pub at_ns: u64,
 }
 
 impl Arrival {
+    /// In the clear, at `at_ns`.
+    pub fn at(at_ns: u64) -> Self {
+        Self { sealed_by: None, at_ns }
+    }
+
     /// Whether it was encrypted.
     pub fn is_sealed(&self) -> bool {
         self.sealed_by.is_some()

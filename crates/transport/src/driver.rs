@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use rustix::net::sockopt::set_tcp_quickack;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
@@ -16,9 +17,10 @@ use tokio::time::Sleep;
 use crate::gather::{Batch, Gather};
 use crate::intake::{Intake, Refused, Taken};
 use crate::machine::Attended;
+use crate::observer::Listed;
 use crate::outbox::{Flushed, Outbox};
 use crate::server::ShardEnv;
-use crate::{Limits, Machine};
+use crate::{Counters, Limits, Machine};
 
 /// Rounds of receive and send before other connections of the shard get their turn.
 const ROUNDS_PER_TURN: u32 = 8;
@@ -41,6 +43,7 @@ pub struct Driver {
     intake: Intake,
     outbox: Outbox,
     env: ShardEnv,
+    listed: Listed,
     shared: Arc<Shared>,
     handshake: Option<Pin<Box<Sleep>>>,
     peer_done: bool,
@@ -50,7 +53,13 @@ pub struct Driver {
 }
 
 impl Driver {
-    pub fn new(stream: TcpStream, machine: Box<dyn Machine>, env: ShardEnv, shared: Arc<Shared>) -> Self {
+    pub fn new(
+        stream: TcpStream,
+        machine: Box<dyn Machine>,
+        env: ShardEnv,
+        listed: Listed,
+        shared: Arc<Shared>,
+    ) -> Self {
         let handshake = Some(Box::pin(tokio::time::sleep(shared.limits.handshake)));
         let intake = Intake::new(env.pool.clone());
         Self {
@@ -59,6 +68,7 @@ impl Driver {
             intake,
             outbox: Outbox::default(),
             env,
+            listed,
             shared,
             handshake,
             peer_done: false,
@@ -83,7 +93,8 @@ impl Driver {
         .await;
         self.machine.over(&why);
         // The socket and the buffers go.
-        let Self { mut machine, .. } = self;
+        let Self { mut machine, listed, .. } = self;
+        drop(listed);
         poll_fn(|cx| {
             let _ = stop.as_mut().poll(cx);
             if machine.lingers() {
@@ -118,7 +129,7 @@ impl Driver {
                 Poll::Pending if self.gather.poll_patience(cx, self.stream.as_fd()).is_pending() => {
                     return Poll::Pending;
                 }
-                Poll::Pending => {}
+                Poll::Pending => Counters::bump(&self.env.counters.gather_in_vain, 1),
                 Poll::Ready(Err(error)) => return Poll::Ready(format!("cannot receive: {error}")),
                 Poll::Ready(Ok(())) => match self.receive() {
                     Ok(Ok(Taken::End)) => self.peer_done = true,
@@ -155,12 +166,16 @@ impl Driver {
             }
             let Poll::Ready(ready) = self.stream.poll_write_ready(cx) else { return Ok(()) };
             ready?;
+            let queued_bytes = self.outbox.queued_bytes();
             let flushed = self.stream.try_io(Interest::WRITABLE, || {
                 match self.outbox.flush(self.stream.as_fd(), &self.env.counters)? {
                     Flushed::All => Ok(()),
                     Flushed::Blocked => Err(io::ErrorKind::WouldBlock.into()),
                 }
             });
+            self.listed.traffic.sent(queued_bytes - self.outbox.queued_bytes());
+            // How long a peer takes to read its replies is not counted: what the socket has no room for left now, too.
+            self.machine.sent(now_ns());
             match flushed {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                 _ => {}
@@ -202,13 +217,25 @@ impl Driver {
         if looks && matches!(taken, Ok(Ok(Taken::Bytes { drained: true }))) {
             taken = self.look_again(&mut batch);
         }
-        self.gather.took(self.stream.as_fd(), &batch);
+        self.listed.traffic.received(batch.frames, batch.bytes);
+        self.let_gather(&batch);
         if batch.frames == 0 && self.intake.is_mid_frame() {
             // A peer that batches its small segments (Nagle) holds back the rest until what is here is acknowledged, and
             // without this that may be 40 ms later. Where it cannot be asked for, it takes those.
             let _ = set_tcp_quickack(&self.stream, true);
         }
         taken
+    }
+
+    fn let_gather(&mut self, batch: &Batch) {
+        let (counters, was_on) = (&self.env.counters, self.gather.is_on());
+        self.gather.took(self.stream.as_fd(), batch);
+        if was_on {
+            Counters::bump(&counters.gather_wakeups, 1);
+            Counters::bump(&counters.gather_frames, batch.frames.into());
+        } else if self.gather.is_on() {
+            Counters::bump(&counters.gather_begun, 1);
+        }
     }
 
     /// One `sendmsg` costs more than the look that saves the next one. A peer with one request under way is never looked
@@ -262,9 +289,26 @@ fn receive_once(
     batch: &mut Batch,
 ) -> io::Result<Result<Taken, Refused>> {
     let machine = std::cell::RefCell::new(machine);
-    intake.receive(stream.as_fd(), &env.counters, &mut |prefix| machine.borrow().framing(prefix), &mut |frame, more| {
+    let (calls, before) = (env.counters.recv_calls.load(Relaxed), batch.frames);
+    let framing = &mut |prefix: &[u8]| machine.borrow().framing(prefix);
+    let taken = intake.receive(stream.as_fd(), &env.counters, framing, &mut |frame, more| {
+        let mut machine = machine.borrow_mut();
+        if batch.frames == before {
+            machine.arrived(now_ns());
+        }
         batch.frames += 1;
+        batch.bytes += frame.len();
         batch.smallest_bytes = batch.smallest_bytes.min(frame.len());
-        machine.borrow_mut().receive(frame, more);
-    })
+        machine.receive(frame, more);
+    });
+    if env.counters.recv_calls.load(Relaxed) != calls {
+        env.counters.frames_per_recv.record((batch.frames - before).into());
+    }
+    taken
+}
+
+/// The clock that requests are timed with, read twice for each round.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }

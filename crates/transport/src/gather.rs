@@ -43,13 +43,15 @@ const MOST_PERIODS: u32 = 256;
 pub struct Batch {
     /// Complete frames.
     pub frames: u32,
+    /// Their bytes.
+    pub bytes: usize,
     /// The length of the shortest.
     pub smallest_bytes: usize,
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { frames: 0, smallest_bytes: usize::MAX }
+        Self { frames: 0, bytes: 0, smallest_bytes: usize::MAX }
     }
 }
 
@@ -77,6 +79,11 @@ impl Gather {
     pub fn new(clock: fn() -> Instant) -> Self {
         let state = State::Off { pace: None };
         Self { clock, state, needed: FIRST_TRY, begun: clock(), seen: 0, smallest_bytes: usize::MAX }
+    }
+
+    /// Whether small requests are let gather.
+    pub fn is_on(&self) -> bool {
+        matches!(self.state, State::On { .. })
     }
 
     /// Notes what a round of receiving brought.
@@ -211,7 +218,7 @@ mod tests {
     fn requests(gather: &mut Gather, socket: &TcpStream, count: u32, bytes: usize, apart_us: u64) {
         for _ in 0..count {
             NOW.set(NOW.get() + Duration::from_micros(apart_us));
-            gather.took(socket.as_fd(), &Batch { frames: 1, smallest_bytes: bytes });
+            gather.took(socket.as_fd(), &Batch { frames: 1, bytes: 0, smallest_bytes: bytes });
         }
     }
 

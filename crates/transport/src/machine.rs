@@ -24,6 +24,21 @@ pub enum Framing {
 
 /// One connection of a protocol: frames in, replies out. It lives on one thread and never blocks it.
 pub trait Machine {
+    /// What its protocol is called where connections are listed.
+    fn protocol(&self) -> &'static str {
+        ""
+    }
+
+    /// The frames that `receive` is given next were whole at `now_ns`; nanoseconds since some point, never going back.
+    fn arrived(&mut self, now_ns: u64) {
+        let _ = now_ns;
+    }
+
+    /// The replies that `next_reply` gave were handed to the socket at `now_ns`.
+    fn sent(&mut self, now_ns: u64) {
+        let _ = now_ns;
+    }
+
     /// Looks at the bytes a frame begins with; at most its prefix is needed.
     fn framing(&self, prefix: &[u8]) -> Framing;
 

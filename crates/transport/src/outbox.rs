@@ -99,23 +99,32 @@ impl Outbox {
 
     /// `sent_of_head` counts over all heads of the last call; takes the finished replies off the front.
     fn drop_finished(&mut self, counters: &Counters) {
+        let finished = self.take_finished(counters);
+        Counters::bump(&counters.replies, finished);
+        counters.replies_per_send.record(finished);
+    }
+
+    /// How many there were.
+    fn take_finished(&mut self, counters: &Counters) -> u64 {
+        let mut finished = 0;
         while let Some(first) = self.replies.front() {
             let head = first.head.len();
             let pages_left = first.pages.as_ref().map_or(0, |p| p.len_bytes());
             if self.sent_of_head < head || (self.sent_of_head == head && pages_left > 0) {
-                return;
+                break;
             }
             self.sent_of_head -= head;
-            Counters::bump(&counters.replies, 1);
+            finished += 1;
             if first.pages.is_some() {
                 Counters::bump(&counters.page_replies, 1);
             }
             self.replies.pop_front();
             // A zero-length head cannot occur: every frame has a prefix. So the loop ends.
             if self.sent_of_head == 0 && self.replies.front().is_some_and(|r| !r.head.is_empty()) {
-                return;
+                break;
             }
         }
+        finished
     }
 }
 

@@ -14,7 +14,8 @@ use tokio::task::LocalSet;
 use vfs::BufPool;
 
 use crate::driver::{Driver, Shared};
-use crate::{Counters, Load, Machine, Pipes, Totals, Workers};
+use crate::observer::{Connections, Seen, Traffic};
+use crate::{Counters, Load, Machine, Observer, Pipes, Totals, Workers};
 
 /// Bounds that hold for every connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +99,7 @@ pub struct Server {
 struct Shard {
     inbox: mpsc::UnboundedSender<Message>,
     open: Arc<AtomicUsize>,
-    counters: Arc<Counters>,
+    seen: Seen,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -179,8 +180,13 @@ impl Server {
     /// The counts of all shards, summed.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        self.shards.iter().for_each(|s| totals.add(&s.counters));
+        self.shards.iter().for_each(|s| totals.add(&s.seen.counters));
         totals
+    }
+
+    /// Sees what the server does, from whatever thread.
+    pub fn observer(&self) -> Observer {
+        Observer { shards: self.shards.iter().map(|s| s.seen.clone()).collect(), workers: self.workers.clone() }
     }
 
     /// Connections open now.
@@ -216,18 +222,25 @@ impl Shard {
     fn start(index: usize, env: ShardEnv, shared: Arc<Shared>) -> io::Result<Self> {
         let (inbox, messages) = mpsc::unbounded_channel();
         let open = Arc::new(AtomicUsize::new(0));
-        let counters = Arc::clone(&env.counters);
+        let list = Arc::<Connections>::default();
+        let seen = Seen { counters: Arc::clone(&env.counters), connections: Arc::clone(&list), pool: env.pool.clone() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || {
             let local = LocalSet::new();
-            local.block_on(&runtime, serve(messages, env, shared));
+            local.block_on(&runtime, serve(messages, env, list, shared));
         })?;
-        Ok(Self { inbox, open, counters, thread: Some(thread) })
+        Ok(Self { inbox, open, seen, thread: Some(thread) })
     }
 }
 
 /// A shard's main task: starts what it is given. When it returns, the shard's remaining connections are dropped.
-async fn serve(mut messages: mpsc::UnboundedReceiver<Message>, env: ShardEnv, shared: Arc<Shared>) {
+async fn serve(
+    mut messages: mpsc::UnboundedReceiver<Message>,
+    env: ShardEnv,
+    list: Arc<Connections>,
+    shared: Arc<Shared>,
+) {
+    let mut number = 0;
     while let Some(message) = messages.recv().await {
         match message {
             Message::Stop => return,
@@ -245,7 +258,9 @@ async fn serve(mut messages: mpsc::UnboundedReceiver<Message>, env: ShardEnv, sh
                 };
                 Counters::bump(&env.counters.accepted, 1);
                 let machine = factory(accepted, &env);
-                let driver = Driver::new(stream, machine, env.clone(), Arc::clone(&shared));
+                number += 1;
+                let listed = list.enter(number, Traffic::new(accepted.peer, accepted.local, machine.protocol()));
+                let driver = Driver::new(stream, machine, env.clone(), listed, Arc::clone(&shared));
                 let counters = Arc::clone(&env.counters);
                 tokio::task::spawn_local(async move {
                     driver.run().await;

@@ -314,3 +314,54 @@ fn a_connection_knows_the_address_it_was_made_to() {
     let accepted = world.arrived.recv_timeout(Duration::from_secs(10)).unwrap();
     assert_eq!((accepted.peer, accepted.local), (near.local_addr().unwrap(), near.peer_addr().unwrap()));
 }
+
+#[test]
+fn connections_are_listed_while_they_are_there_with_what_they_moved() {
+    let world = World::start(Limits::default());
+    let observer = world.server.observer();
+    let (mut one, mut other) = (world.connect(), world.connect());
+    for number in 0..10 {
+        one.send(&[ask::ECHO, number]);
+        assert_eq!(one.receive(), [ask::ECHO, number]);
+    }
+    other.send(b"e");
+    other.receive();
+    let of = |port: u16| observer.connections().into_iter().find(|c| c.peer.port() == port).unwrap();
+    let port = one.0.local_addr().unwrap().port();
+    wait_until("the last reply is counted", || of(port).sent_bytes == 60);
+    assert_eq!((of(port).requests, of(port).received_bytes, of(port).protocol), (10, 60, "echo"));
+    assert_eq!(of(port).local, world.address);
+    drop(one);
+    wait_until("it is gone", || observer.connections().len() == 1);
+}
+
+#[test]
+fn what_comes_together_is_counted_together() {
+    let world = World::start(Limits::default());
+    let observer = world.server.observer();
+    let mut peer = world.connect();
+    let together: Vec<u8> = (0..8).flat_map(|number| framed(&[ask::ECHO, number])).collect();
+    peer.0.write_all(&together).unwrap();
+    for number in 0..8 {
+        assert_eq!(peer.receive(), [ask::ECHO, number]);
+    }
+    wait_until("all are counted", || observer.totals().replies == 8);
+    let (received, sent, totals) = (observer.frames_per_recv(), observer.replies_per_send(), observer.totals());
+    assert_eq!((received.sum(), sent.sum()), (8, 8));
+    assert_eq!((received.count(), sent.count()), (totals.recv_calls, totals.send_calls));
+    assert_eq!(received.quantile(1.0), Some(8), "one call brought all");
+}
+
+#[test]
+fn a_machine_is_told_when_requests_came_and_when_replies_went() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    peer.send(b"later? no, now");
+    peer.receive();
+    peer.send(&[ask::LATER]);
+    peer.receive();
+    let times: Vec<(u64, u64)> = (0..2).map(|_| world.timed()).collect();
+    assert!(times.iter().all(|(arrived_ns, sent_ns)| sent_ns > arrived_ns), "{times:?}");
+    assert!(times[1].1 - times[1].0 >= 100_000_000, "it took a tenth of a second on a worker: {times:?}");
+    assert!(times[0].1 <= times[1].0, "{times:?}");
+}

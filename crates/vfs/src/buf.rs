@@ -163,7 +163,7 @@ impl Shared {
 pub struct BufPool(Arc<Shared>);
 
 /// What a pool holds, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolStats {
     /// Handed out and not yet dropped.
     pub used_bytes: usize,

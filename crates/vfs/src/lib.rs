@@ -16,6 +16,7 @@ pub mod dosattrib;
 mod error;
 mod exec;
 pub mod memfs;
+pub mod metrics;
 mod name;
 pub mod ntacl;
 mod pace;

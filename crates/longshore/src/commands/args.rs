@@ -179,13 +179,17 @@ pub struct TransferArgs {
     #[arg(long)]
     pub resume: bool,
 
-    /// Keep the mode, too. Times are kept anyway
+    /// Keep the mode, too, or of a server without modes whether a file is read-only. Times are kept anyway
     #[arg(short, long)]
     pub preserve: bool,
 
     /// Do not keep the times
     #[arg(long, conflicts_with = "preserve")]
     pub no_times: bool,
+
+    /// Make links of symbolic links; without this they are left out, with a warning
+    #[arg(long)]
+    pub links: bool,
 
     /// Read each copy back and compare its SHA-256 with the source's
     #[arg(long)]
@@ -210,10 +214,11 @@ pub struct TransferArgs {
 
 /// `longshore get`.
 #[derive(Debug, Args)]
+#[command(override_usage = "longshore get [OPTIONS] <URL>... [LOCAL]")]
 #[command(after_help = AFTER, after_long_help = format!("{AFTER_TRANSFER}\n\n{AFTER}"))]
 pub struct GetArgs {
-    /// What to copy, and where to [default: the current directory]
-    #[arg(value_name = "URL... [LOCAL", required = true, value_hint = ValueHint::AnyPath)]
+    /// What to copy, and last, where to: a name on this machine [default: the current directory]
+    #[arg(value_name = "URL | LOCAL", required = true, value_hint = ValueHint::AnyPath)]
     pub places: Vec<String>,
 
     /// What is zero for 64 KiB or more is left a hole in the file
@@ -231,10 +236,11 @@ pub struct GetArgs {
 
 /// `longshore put`.
 #[derive(Debug, Args)]
+#[command(override_usage = "longshore put [OPTIONS] <LOCAL>... <URL>")]
 #[command(after_help = AFTER, after_long_help = format!("{AFTER_TRANSFER}\n\n{AFTER}"))]
 pub struct PutArgs {
-    /// What to copy, and where to
-    #[arg(value_name = "LOCAL... URL", required = true, num_args = 2.., value_hint = ValueHint::AnyPath)]
+    /// What to copy, and last, where to: a URL
+    #[arg(value_name = "LOCAL | URL", required = true, num_args = 2.., value_hint = ValueHint::AnyPath)]
     pub places: Vec<String>,
 
     /// How to copy.

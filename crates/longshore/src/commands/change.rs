@@ -4,19 +4,18 @@
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
-use client::Error;
+use client::{Error, Stat};
 use futures_util::StreamExt;
 
 use super::args::{MkdirArgs, MvArgs, RmArgs};
 use super::connect::{Place, Remote};
 use super::on_servers;
 use super::report::Report;
+use super::trail::Trail;
 use crate::failure::Failure;
 
 /// Removals under way at the same time.
 const IN_FLIGHT: usize = 32;
-/// How deep a tree is removed: a server can make one seem endless.
-const MOST_DEPTH: usize = 256;
 
 /// `longshore rm`.
 pub fn rm(args: &RmArgs) -> Result<(), Failure> {
@@ -48,7 +47,7 @@ impl Remover<'_> {
             Ok(stat) if stat.is_dir() && !self.args.recursive => {
                 self.report.failure(place, "it is a directory; -r removes directories");
             }
-            Ok(stat) if stat.is_dir() => drop(self.tree(&place.path, 0).await),
+            Ok(stat) if stat.is_dir() => drop(self.tree(&place.path, Trail::default()).await),
             Ok(_) => drop(self.one(&place.path).await),
             Err(error) => drop(self.is_well(&place.path, Err(error))),
         }
@@ -56,12 +55,8 @@ impl Remover<'_> {
 
     /// Removes a directory with what is in it; answers whether it is gone. It is listed before anything is removed, since
     /// servers differ in what a listing shows of a directory that changes.
-    fn tree<'a>(&'a self, path: &'a Path, depth: usize) -> Pin<Box<dyn Future<Output = bool> + 'a>> {
+    fn tree<'a>(&'a self, path: &'a Path, trail: Trail) -> Pin<Box<dyn Future<Output = bool> + 'a>> {
         Box::pin(async move {
-            if depth > MOST_DEPTH {
-                self.report.failure(self.remote.place(path), "the tree is too deep");
-                return false;
-            }
             let entries = match self.remote.client.list(path).await {
                 Ok(entries) => entries,
                 Err(error) => return self.is_well(path, Err(error)),
@@ -72,11 +67,24 @@ impl Remover<'_> {
             let gone = removals.buffer_unordered(IN_FLIGHT);
             let mut is_empty = gone.fold(true, |all, gone| std::future::ready(all && gone)).await;
             for entry in directories {
-                is_empty &= self.tree(&path.join(entry.name), depth + 1).await;
+                is_empty &= self.directory(&path.join(entry.name), &entry.stat, &trail).await;
             }
             // Where something is left, that has been said; that its directory is not empty says nothing more.
             is_empty && self.one(path).await
         })
+    }
+
+    /// A listing shows a link to a directory as a directory where the server resolves it: what is in there must stay.
+    async fn directory(&self, path: &Path, stat: &Stat, trail: &Trail) -> bool {
+        match (trail.down(stat), self.remote.client.stat(path).await) {
+            (Err(why), _) => {
+                self.report.failure(self.remote.place(path), why);
+                false
+            }
+            (Ok(trail), Ok(stat)) if stat.is_dir() => self.tree(path, trail).await,
+            (Ok(_), Ok(_)) => self.one(path).await,
+            (Ok(_), Err(error)) => self.is_well(path, Err(error)),
+        }
     }
 
     async fn one_in(&self, path: &Path, name: PathBuf) -> bool {

@@ -32,6 +32,11 @@ impl Remote {
         self.root.clone().with_path(path).to_string()
     }
 
+    /// Whether files there have permission bits to set.
+    pub fn has_modes(&self) -> bool {
+        self.root.protocol() != Protocol::Smb
+    }
+
     /// The share's name.
     pub fn share(&self) -> &str {
         self.root.share()

@@ -1,24 +1,23 @@
-//! `longshore cp`: from a server to the same or another one, through this machine's memory. A copy gets its name when the
-//! server that has it says that it is whole, as with `put`.
+//! `longshore cp`: on one share by the server itself where it knows how, else through this machine's memory. A copy gets
+//! its name when the server that has it says that it is whole, as with `put`.
 
 use std::path::Path;
 use std::pin::Pin;
 
-use client::{Entry, Times};
+use client::{Entry, Stat, Times};
 use futures_util::StreamExt;
 
 use super::args::CpArgs;
 use super::change::{is_directory, make_one};
 use super::connect::Place;
 use super::report::Report;
-use super::transfer::{End, Temporary, Trouble};
+use super::trail::{self, Trail};
+use super::transfer::{Temporary, Trouble};
 use super::{on_servers, words};
 use crate::failure::Failure;
 
 /// Files copied at the same time.
 const IN_FLIGHT: usize = 8;
-/// How deep a tree is copied: a server can make one seem endless.
-const MOST_DEPTH: usize = 256;
 
 /// Does what the command line says.
 pub fn cp(args: &CpArgs) -> Result<(), Failure> {
@@ -51,8 +50,8 @@ impl Copier<'_> {
             return Err(Trouble::Differs(format!("{target} is the same or inside")));
         }
         match is_dir {
-            true => self.tree(from.clone(), target, 0).await,
-            false => self.file(from, &target).await,
+            true => self.tree(from.clone(), target, Trail::default()).await,
+            false => self.file(from, &target, &stat).await,
         }
     }
 
@@ -60,12 +59,9 @@ impl Copier<'_> {
         &'a self,
         from: Place,
         to: Place,
-        depth: usize,
+        trail: Trail,
     ) -> Pin<Box<dyn Future<Output = Result<(), Trouble>> + 'a>> {
         Box::pin(async move {
-            if depth > MOST_DEPTH {
-                return Err(Trouble::Differs("the tree is too deep; the rest is left out".into()));
-            }
             make_one(&to.remote, &to.path).await.map_err(|error| blame(&to, error))?;
             let entries = from.remote.client.list(&from.path).await?;
             let (directories, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.stat.is_dir());
@@ -77,12 +73,21 @@ impl Copier<'_> {
                 if self.report.is_lost() {
                     break;
                 }
-                if let Err(trouble) = self.tree(place.clone(), to.join(&entry.name), depth + 1).await {
+                if let Err(trouble) = self.directory(&place, to.join(&entry.name), &entry.stat, &trail).await {
                     self.fail(&place, &trouble);
                 }
             }
             Ok(())
         })
+    }
+
+    async fn directory(&self, from: &Place, to: Place, stat: &Stat, trail: &Trail) -> Result<(), Trouble> {
+        let trail = trail.down(stat).map_err(|why| Trouble::Differs(why.into()))?;
+        if trail::is_link(from).await? {
+            self.report.warning(from, "it is a link and left out");
+            return Ok(());
+        }
+        self.tree(from.clone(), to, trail).await
     }
 
     async fn entry(&self, from: Place, to: Place, entry: Entry) {
@@ -93,25 +98,20 @@ impl Copier<'_> {
         if self.report.is_lost() {
             return;
         }
-        if let Err(trouble) = self.file(&from, &to).await {
+        if let Err(trouble) = self.file(&from, &to, &entry.stat).await {
             self.fail(&from, &trouble);
         }
     }
 
-    async fn file(&self, from: &Place, to: &Place) -> Result<(), Trouble> {
-        let file = from.remote.client.open(&from.path).await?;
-        let stat = file.stat_at_open();
-        let temporary = Temporary::new(to, words::tag(stat.len_bytes, stat.times.written));
-        let copy = temporary.open_empty().await.map_err(|error| blame(to, error))?;
-        let mut source = file.read_stream(0..stat.len_bytes);
-        let mut target = copy.write_stream(0);
-        while let Some(chunk) = source.next().await? {
-            target.write(&chunk).await.map_err(|error| blame(to, error))?;
-        }
-        target.finish().await.map_err(|error| blame(to, error))?;
+    async fn file(&self, from: &Place, to: &Place, stat: &Stat) -> Result<(), Trouble> {
         let times = Times { written: stat.times.written, accessed: stat.times.accessed, ..Times::default() };
-        let end = End { len_bytes: stat.len_bytes, times, sync: false, sha256: None };
-        temporary.complete(copy, &end).await
+        let temporary = Temporary::new(to, words::tag(stat.len_bytes, stat.times.written));
+        if !(from.is_with(to) && temporary.copy_of(&from.path, &times).await?) {
+            by_hand(from, to, &temporary, &times).await?;
+        }
+        // A file that grows meanwhile is copied as it was found or as it is now, but not with another length.
+        let now = from.remote.client.stat(&from.path).await?.len_bytes;
+        temporary.complete(now, None).await.map_err(|trouble| blame_trouble(to, trouble))
     }
 
     fn fail(&self, place: &Place, trouble: &Trouble) {
@@ -122,10 +122,32 @@ impl Copier<'_> {
     }
 }
 
+/// Copies through this machine's memory.
+async fn by_hand(from: &Place, to: &Place, temporary: &Temporary<'_>, times: &Times) -> Result<(), Trouble> {
+    let file = from.remote.client.open(&from.path).await?;
+    let blame = |error| blame(to, error);
+    let copy = temporary.open_empty().await.map_err(blame)?;
+    let mut source = file.read_stream(0..u64::MAX);
+    let mut target = copy.write_stream(0);
+    while let Some(chunk) = source.next().await? {
+        target.write(&chunk).await.map_err(blame)?;
+    }
+    target.finish().await.map_err(blame)?;
+    copy.set_times(times).await.map_err(blame)?;
+    copy.close().await.map_err(blame)
+}
+
 /// Whether a copy to `to` would be the source, or be made in it for ever. Servers may take capitals for small letters; a
 /// copy is not refused for that, and a file's goes by a temporary name.
 fn is_inside(to: &Path, from: &Path, is_dir: bool) -> bool {
     to == from || (is_dir && to.starts_with(from))
+}
+
+fn blame_trouble(to: &Place, trouble: Trouble) -> Trouble {
+    match trouble {
+        Trouble::Remote(error) => blame(to, error),
+        other => other,
+    }
 }
 
 /// Says of an error that it is about the copy, not the source.

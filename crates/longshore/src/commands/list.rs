@@ -14,11 +14,9 @@ use super::args::{LsArgs, StatArgs};
 use super::connect::{Place, Remote};
 use super::on_servers;
 use super::report::{Output, Piece, Report, for_output};
+use super::trail::{self, Trail};
 use super::words::{self, rfc3339};
 use crate::failure::Failure;
-
-/// How deep `-R` goes: a server can make a tree seem endless.
-const MOST_DEPTH: usize = 256;
 
 /// What is written at once.
 const PIECE_BYTES: usize = 64 << 10;
@@ -86,26 +84,37 @@ impl Lister<'_> {
 
     /// A directory and, where wanted, those in it: each before what is in it, in the order of their names.
     async fn tree(&self, top: &Place) -> bool {
-        let mut pending = vec![(top.path.clone(), 0)];
-        while let Some((path, depth)) = pending.pop() {
-            let entries = match self.entries(&top.remote, &path).await {
+        let mut pending = vec![(top.clone(), Trail::default())];
+        while let Some((place, trail)) = pending.pop() {
+            let Place { remote, path } = &place;
+            let entries = match self.entries(remote, path).await {
                 Ok(entries) => entries,
                 Err(error) => {
-                    self.report.refused(&top.remote, &path, &error);
+                    self.report.refused(remote, path, &error);
                     if self.report.is_lost() { return true } else { continue }
                 }
             };
-            if !self.directory(&top.remote, &path, &entries).await {
+            if !self.directory(remote, path, &entries).await {
                 return false;
             }
-            if self.args.recursive && depth == MOST_DEPTH {
-                self.report.failure(top.remote.place(&path), "the tree is too deep; the rest is left out");
-            } else if self.args.recursive {
-                let directories = entries.iter().rev().filter(|entry| entry.stat.is_dir());
-                pending.extend(directories.map(|entry| (path.join(&entry.name), depth + 1)));
+            if self.args.recursive {
+                self.remember(&place, &trail, &entries, &mut pending).await;
             }
         }
         true
+    }
+
+    /// Notes the directories among the entries, so that the first of them comes next.
+    async fn remember(&self, place: &Place, trail: &Trail, entries: &[Entry], pending: &mut Vec<(Place, Trail)>) {
+        for entry in entries.iter().rev().filter(|entry| entry.stat.is_dir()) {
+            let place = place.join(&entry.name);
+            match (trail.down(&entry.stat), trail::is_link(&place).await) {
+                (Err(why), _) => self.report.failure(&place, why),
+                (Ok(trail), Ok(false)) => pending.push((place, trail)),
+                (Ok(_), Ok(true)) => {}
+                (Ok(_), Err(error)) => self.report.refused(&place.remote, &place.path, &error),
+            }
+        }
     }
 
     async fn entries(&self, remote: &Remote, path: &Path) -> Result<Vec<Entry>, client::Error> {

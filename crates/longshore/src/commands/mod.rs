@@ -11,6 +11,7 @@ mod list;
 pub mod manual;
 mod report;
 pub mod secrets;
+mod trail;
 mod transfer;
 mod words;
 

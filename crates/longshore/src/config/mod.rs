@@ -14,7 +14,7 @@ use smb_wire::crypto::{Cipher, SigningAlgorithm};
 use smb_wire::smb2::Dialect;
 
 pub use table::Problem;
-pub use units::{Listener, is_share_name, parse_listener};
+pub use units::{Listener, is_share_name, parse_listener, parse_metrics};
 
 /// The user and group of nobody in particular.
 const NOBODY: u32 = 65534;
@@ -52,6 +52,10 @@ pub struct Server {
     pub nfs: Vec<SocketAddr>,
     /// How clients that name no port find NFS.
     pub portmapper: Portmapper,
+    /// Where metrics are for whoever collects them.
+    pub metrics: Metrics,
+    /// Whether that may be where other machines can see them.
+    pub metrics_public: bool,
     /// The user database; a place that depends on who runs the server where there is none.
     pub users: Option<PathBuf>,
     /// The directory of what outlives the process; a place that depends on who runs the server where there is none.
@@ -82,6 +86,8 @@ impl Default for Server {
             smb: vec![SocketAddr::from(([127, 0, 0, 1], units::UNPRIVILEGED_PORT))],
             nfs: vec![SocketAddr::from(([127, 0, 0, 1], units::NFS_PORT))],
             portmapper: Portmapper::Auto,
+            metrics: Metrics::Off,
+            metrics_public: false,
             users: None,
             state: None,
             min_dialect: Dialect::V2_0_2,
@@ -122,6 +128,27 @@ pub enum Portmapper {
     Register,
     /// They do not.
     Off,
+}
+
+/// Where metrics are for whoever collects them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Metrics {
+    /// Nowhere.
+    Off,
+    /// At an address.
+    At(SocketAddr),
+    /// At a socket in the file system.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::At(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// `[limits]`: what one client, or all, can take of the machine.

@@ -10,8 +10,8 @@ use toml::de::DeTable;
 
 use super::table::{Found, Journal, Section};
 use super::units::{
-    count, count_or_auto, flag, is_share_name, listeners, mode, networks, one_of, patterns, size, size_or_off, some_of,
-    text, word, words,
+    count, count_or_auto, flag, is_share_name, listeners, mode, networks, one_of, parse_metrics, patterns, size,
+    size_or_off, some_of, text, word, words,
 };
 use super::{Config, DataPath, Encryption, Limits, Log, LogFormat, Portmapper, Problem, Server, Share};
 
@@ -95,6 +95,8 @@ fn server(mut section: Section<'_, '_>, server: &mut Server, directory: &Path) {
     section.set("smb", &mut server.smb, listeners);
     section.set("nfs", &mut server.nfs, listeners);
     section.set("portmapper", &mut server.portmapper, one_of(&PORTMAPPER));
+    section.set("metrics", &mut server.metrics, |v| parse_metrics(&word(v)?, directory));
+    section.set("metrics_public", &mut server.metrics_public, flag);
     section.set("state", &mut server.state, |v| word(v).map(|path| Some(directory.join(path))));
     section.set("users", &mut server.users, |v| word(v).map(|path| Some(directory.join(path))));
     section.set("min_dialect", &mut server.min_dialect, one_of(&DIALECTS));

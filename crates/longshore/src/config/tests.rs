@@ -136,3 +136,14 @@ fn every_mistake_is_told_not_only_the_first() {
     let lines: Vec<_> = problems.iter().map(|p| p.line).collect();
     assert_eq!(lines, [Some(2), Some(3), Some(5)]);
 }
+
+#[test]
+fn metrics_are_at_an_address_a_socket_or_nowhere() {
+    let metrics = |text: &str| parse(&format!("[server]\nmetrics = \"{text}\"")).map(|config| config.server.metrics);
+    assert_eq!(metrics("off"), Ok(Metrics::Off));
+    assert_eq!(metrics("[::1]:9445"), Ok(Metrics::At("[::1]:9445".parse().unwrap())));
+    assert_eq!(metrics("unix:run/m.sock"), Ok(Metrics::Unix("/etc/longshore/run/m.sock".into())));
+    for wrong in ["9445", "unix:", "localhost:9445", "/run/m.sock"] {
+        assert!(metrics(wrong).is_err(), "{wrong}");
+    }
+}

@@ -3,12 +3,14 @@
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use nfs_server::Network;
 use smb_wire::fscc::Pattern;
 use smb_wire::name::utf16le;
 use toml::de::DeValue;
 
+use super::Metrics;
 use super::table::nearest;
 
 /// Where an SMB server listens that may not take port 445.
@@ -36,6 +38,20 @@ pub fn parse_listener(text: &str) -> Result<Listener, String> {
     text.parse()
         .map(Listener::At)
         .map_err(|_| format!("`{text}` is no address and port; write 127.0.0.1:4450, [::1]:4450, 0.0.0.0:445 or off"))
+}
+
+/// Reads `ADDR:PORT`, `unix:PATH` or `off`; a path may be relative to `directory`.
+pub fn parse_metrics(text: &str, directory: &Path) -> Result<Metrics, String> {
+    if text.eq_ignore_ascii_case("off") {
+        return Ok(Metrics::Off);
+    }
+    match text.strip_prefix("unix:") {
+        Some("") => Err("names no socket; write unix:/run/longshore/metrics.sock".into()),
+        Some(path) => Ok(Metrics::Unix(directory.join(path))),
+        None => text.parse().map(Metrics::At).map_err(|_| {
+            format!("`{text}` is no address and port; write 127.0.0.1:9445, unix:/run/longshore/metrics.sock or off")
+        }),
+    }
 }
 
 /// Whether a share can be called that.

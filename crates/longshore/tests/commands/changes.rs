@@ -26,7 +26,9 @@ fn what_is_removed_is_gone_and_nothing_else() {
         scene.file(&format!("d/e/{i}"), "x");
     }
     scene.file("kept/x", "");
-    symlink(scene.docs.join("kept"), scene.docs.join("d/link")).unwrap();
+    symlink(scene.docs.join("kept"), scene.docs.join("d/out")).unwrap();
+    symlink("../kept", scene.docs.join("d/in")).unwrap();
+    symlink("..", scene.docs.join("d/loop")).unwrap();
     assert!(scene.ill(1, &["rm", "@d"]).contains("it is a directory; -r removes"));
     assert!(scene.ill(1, &["rm", "@"]).contains("the share itself"));
     assert!(scene.ill(1, &["rm", "-r", "@"]).contains("the share itself"));

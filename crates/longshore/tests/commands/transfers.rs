@@ -258,6 +258,64 @@ fn links_and_pipes_of_this_machine_are_left_out_with_a_warning() {
 }
 
 #[test]
+fn links_are_made_where_links_are_wanted() {
+    let scene = Scene::new();
+    write(&scene.here().join("d/a"), "a");
+    symlink("a", scene.here().join("d/link")).unwrap();
+    symlink("/etc/passwd", scene.here().join("d/out")).unwrap();
+    let output = scene.run(&["put", "-r", "--links", "d", "@"]);
+    // Whether a server makes links that lead out of a share is its own business; ours is that nothing else is made.
+    for (name, target) in [("link", "a"), ("out", "/etc/passwd")] {
+        match std::fs::symlink_metadata(scene.docs.join("d").join(name)) {
+            Ok(metadata) => {
+                assert!(metadata.is_symlink());
+                assert_eq!(std::fs::read_link(scene.docs.join("d").join(name)).unwrap(), Path::new(target));
+            }
+            Err(_) => assert!(text(&output.stderr).contains(&format!("d/{name}: ")), "{}", text(&output.stderr)),
+        }
+    }
+}
+
+#[test]
+fn links_on_a_server_are_not_gone_into() {
+    let scene = Scene::new();
+    scene.file("d/a", "a");
+    scene.file("d/e/b", "b");
+    symlink("..", scene.docs.join("d/e/loop")).unwrap();
+    symlink("e", scene.docs.join("d/other")).unwrap();
+    for command in [&["get", "-r", "@d"][..], &["cp", "-r", "@d", "@copy"]] {
+        let output = scene.run(command);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        for link in ["d/e/loop", "d/other"] {
+            assert!(said.contains(&format!("longshore: warning: //127.0.0.1/docs/{link}: it is a")), "{said}");
+        }
+    }
+    for copy in [scene.here().join("d"), scene.docs.join("copy")] {
+        assert_eq!((names(&copy), names(&copy.join("e"))), (vec!["a".into(), "e".into()], vec!["b".into()]));
+    }
+    assert_eq!(scene.well(&["ls", "-R", "@d"]).lines().filter(|line| line.ends_with(':')).count(), 2);
+    scene.well(&["get", "-r", "--links", "@d", "linked"]);
+    assert_eq!(std::fs::read_link(scene.here().join("linked/e/loop")).unwrap(), Path::new(".."));
+    assert_eq!(std::fs::read_link(scene.here().join("linked/other")).unwrap(), Path::new("e"));
+}
+
+#[test]
+fn directories_keep_their_times_on_a_server() {
+    let scene = Scene::new();
+    write(&scene.here().join("d/e/a"), "a");
+    for (path, time) in [("d/e", 1_000_000_001), ("d", 1_000_000_002)] {
+        set_time(&scene.here().join(path), time);
+    }
+    scene.well(&["put", "-r", "d", "@"]);
+    assert_eq!((modified(&scene.docs.join("d/e")), modified(&scene.docs.join("d"))), (1_000_000_001, 1_000_000_002));
+    scene.well(&["put", "-r", "--no-times", "d", "@other"]);
+    assert!(
+        modified(&scene.docs.join("other")) > 1_600_000_000 && modified(&scene.docs.join("other/e/a")) > 1_600_000_000
+    );
+}
+
+#[test]
 fn zeros_become_holes() {
     let scene = Scene::new();
     let mut data = vec![0; 20 << 20];
@@ -281,6 +339,7 @@ fn programs_are_told_of_each_file() {
     let of = |name: &str| records.iter().find(|r| r["url"].as_str().is_some_and(|url| url.ends_with(name))).unwrap();
     assert_eq!((&of("/a")["status"], &of("/a")["bytes"]), (&"copied".into(), &3.into()));
     assert_eq!(of("/a")["sha256"], "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_eq!(of("/nothing")["status"], "failed");
     let total = records.last().unwrap();
     assert_eq!((&total["event"], &total["files"], &total["failed"]), (&"total".into(), &2.into(), &1.into()));
 }
@@ -305,6 +364,24 @@ fn a_server_that_dies_is_said_once_and_leaves_no_file() {
         let file = scene.here().join("d").join(&name);
         assert!(name.ends_with(".part") || std::fs::metadata(file).unwrap().len() == 20_000_000, "{name}");
     }
+}
+
+#[test]
+fn what_is_read_only_stays_so_where_that_is_wanted() {
+    let scene = Scene::new();
+    let local = write(&scene.here().join("x"), "x");
+    std::fs::set_permissions(&local, PermissionsExt::from_mode(0o444)).unwrap();
+    scene.well(&["put", "-p", "x", "@kept"]);
+    scene.well(&["put", "x", "@"]);
+    let attributes = |path: &str| {
+        let said = scene.well(&["stat", "--json", path]);
+        serde_json::from_str::<serde_json::Value>(&said).unwrap()["attributes"].to_string()
+    };
+    assert!(attributes("@kept").contains("read-only") && !attributes("@x").contains("read-only"));
+    scene.well(&["get", "-p", "@kept"]);
+    assert_eq!(std::fs::metadata(scene.here().join("kept")).unwrap().mode() & 0o777, 0o444);
+    scene.well(&["get", "@kept", "y"]);
+    assert_ne!(std::fs::metadata(scene.here().join("y")).unwrap().mode() & 0o200, 0);
 }
 
 #[test]

@@ -2,14 +2,14 @@
 //! backend's own, which stay good while the directory changes; the two that stand for `.` and `..` come before them.
 
 use nfs_wire::NfsStat3;
-use nfs_wire::nfs3::{DirEntry, DirLimits, DirWriter, PostOpAttr, ReaddirArgs, ReaddirPlusArgs};
+use nfs_wire::nfs3::{DirEntry, DirLimits, DirWriter, MAX_HANDLE_BYTES, PostOpAttr, ReaddirArgs, ReaddirPlusArgs};
 use nfs_wire::xdr::{Bounded, Reader, Xdr};
 use vfs::{Access, Attr, Name, Wait};
 
 use super::answer;
 use super::object::parent;
 use crate::attr::fattr;
-use crate::failure::{Done, Halt};
+use crate::failure::{Done, Halt, Stop};
 use crate::files::{Cx, Target, post_op};
 use crate::reply::ReplyWriter;
 
@@ -45,9 +45,6 @@ pub fn readdir_plus(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Re
 }
 
 fn list(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
-    if cx.wait == Wait::Never {
-        return Err(Halt::WouldBlock);
-    }
     let begin = nfs_wire::xdr::Put::len(out);
     match entries(cx, asked, out) {
         Ok(()) => Ok(()),
@@ -59,8 +56,13 @@ fn list(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
 }
 
 fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<()> {
+    let begun_us = cx.server.env.clock.monotonic_us();
     let dir = cx.target(asked.dir)?;
     dir.must_be_directory()?;
+    let in_place = asked.cookie > BEHIND_PARENT && dir.object.listed.is_quick(asked.limits.max_count_bytes);
+    if cx.wait == Wait::Never && !in_place {
+        return Err(Stop::WouldBlock);
+    }
     let attr = dir.attr(cx)?;
     if asked.cookie != 0 && asked.verifier != VERIFIER {
         return Err(NfsStat3::BAD_COOKIE.into());
@@ -78,9 +80,11 @@ fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<()> {
             if !asked.plus {
                 return writer.entry(&found, out);
             }
-            let (attributes, handle) = more(cx, &dir, entry.name);
-            writer.entry_plus(&found, &attributes, &handle.as_deref().map(Bounded), out)
+            let mut room = [0; MAX_HANDLE_BYTES];
+            let (attributes, handle) = more(cx, &dir, entry.name, &mut room);
+            writer.entry_plus(&found, &attributes, &handle.map(Bounded), out)
         })?;
+    dir.object.listed.note(cx.server.env.clock.monotonic_us().saturating_sub(begun_us), writer.count());
     writer.end(eof, &post_op(&dir.object), out);
     Ok(())
 }
@@ -109,10 +113,15 @@ fn dots(cx: &Cx, asked: &Asked<'_>, dir: &Target, attr: &Attr, writer: &mut DirW
 }
 
 /// Attributes and handle of an entry, where they can be had.
-fn more(cx: &Cx, dir: &Target, name: Name<'_>) -> (PostOpAttr, Option<Vec<u8>>) {
+fn more<'a>(
+    cx: &Cx,
+    dir: &Target,
+    name: Name<'_>,
+    room: &'a mut [u8; MAX_HANDLE_BYTES],
+) -> (PostOpAttr, Option<&'a [u8]>) {
     let export = &dir.object.export;
     match export.backend.entry_handle(&dir.cred, &*dir.object.node, name) {
-        Ok((attr, handle)) => (Some(fattr(export, &attr)), cx.server.key.seal(&export.id, &handle)),
+        Ok((attr, handle)) => (Some(fattr(export, &attr)), cx.server.key.seal_in(&export.id, &handle, room)),
         Err(_) => (None, None),
     }
 }

@@ -27,7 +27,10 @@ pub(crate) const LOOK: OpenHow =
 /// Whether a procedure is tried in place first.
 pub(crate) fn is_quick(procedure: Nfs3Proc) -> bool {
     use Nfs3Proc::*;
-    matches!(procedure, Null | Getattr | Lookup | Access | Readlink | Fsstat | Fsinfo | Pathconf)
+    matches!(
+        procedure,
+        Null | Getattr | Lookup | Access | Readlink | Readdir | ReaddirPlus | Fsstat | Fsinfo | Pathconf
+    )
 }
 
 /// Whether a procedure that is done a second time does something else, or fails where it had worked.

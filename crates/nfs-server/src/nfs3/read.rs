@@ -87,6 +87,7 @@ async fn data(job: &Job<'_>, args: &ReadArgs<'_>, out: &mut ReplyWriter) -> Done
             put_read_head(&attributes, count as u32, offset + count as u64 >= file.attr.len_bytes, out);
             out.set_pages(pages);
             PathCounters::bump(&counters.read_pages, 1);
+            PathCounters::bump(&counters.read_pages_bytes, count as u64);
             count
         }
         None => {

@@ -69,6 +69,7 @@ async fn store(job: &Job<'_>, args: &WriteArgs<'_>, changing: &mut Option<Changi
         let server = Arc::clone(server);
         let written = job.conn.offload(move || write.run(&server, &frame)).await;
         written.unwrap_or(Err(NfsStat3::SERVERFAULT.into()))?;
+        PathCounters::bump(&counters.write_worker_bytes, len as u64);
     } else {
         PathCounters::bump(&counters.write_inline, 1);
         write.run(server, data)?;

@@ -14,7 +14,7 @@ use super::state::client::Principal;
 use super::state::line::Line;
 use super::state::session::Session;
 use super::table;
-use crate::PathCounters;
+use super::tally::Tally;
 use crate::dispatch::Job;
 use crate::failure::Halt;
 use crate::files::{Cx, Target};
@@ -96,37 +96,6 @@ pub(crate) struct SessionCx {
     pub max_response_bytes: usize,
     /// The most bytes of a reply that is to be kept.
     pub max_cached_bytes: usize,
-}
-
-/// Counts of a compound, for the shard's counters: those only their own thread may touch.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Tally {
-    pub read_pages: u64,
-    pub read_copy: u64,
-    pub read_waited: u64,
-    pub read_bytes: u64,
-    pub write_inline: u64,
-    pub write_worker: u64,
-    pub write_bytes: u64,
-}
-
-impl Tally {
-    /// Adds itself to the counters.
-    pub fn count(&self, counters: &PathCounters) {
-        for (counter, by) in [
-            (&counters.read_pages, self.read_pages),
-            (&counters.read_copy, self.read_copy),
-            (&counters.read_waited, self.read_waited),
-            (&counters.read_bytes, self.read_bytes),
-            (&counters.write_inline, self.write_inline),
-            (&counters.write_worker, self.write_worker),
-            (&counters.write_bytes, self.write_bytes),
-        ] {
-            if by > 0 {
-                PathCounters::bump(counter, by);
-            }
-        }
-    }
 }
 
 impl Compound {
@@ -315,6 +284,7 @@ impl Walk {
             Err(Stop::WouldBlock) => self.replace(at, NfsStat4::DELAY, out),
             Err(Stop::Status(status)) => self.replace(at, status, out),
         };
+        self.compound.tally.did(number, status);
         self.status = status;
         self.over = status != NfsStat4::OK || self.compound.replay.is_some() || self.compound.silent;
         self.compound.op_index += 1;

@@ -11,6 +11,7 @@ mod guard;
 mod ops;
 pub(crate) mod state;
 mod table;
+mod tally;
 mod view;
 mod wanted;
 
@@ -63,8 +64,8 @@ pub(crate) fn reply_room(args: &mut Reader<'_>, max_read_bytes: u32) -> usize {
     room.min(most)
 }
 
-/// Answers a COMPOUND: appends its results to `out`.
-pub(crate) async fn call(job: &Job<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
+/// Answers a COMPOUND: appends its results to `out`. The answer is which operation it was about, as it is counted.
+pub(crate) async fn call(job: &Job<'_>, out: &mut ReplyWriter) -> Result<usize, Halt> {
     let walk = Walk::begin(Compound::new(job), &mut job.args(), out)?;
     let (frame, args_at) = (job.frame.clone(), job.args_at);
     let mut walk = match walk.go_on(frame.get(args_at..).unwrap_or_default(), out) {
@@ -85,7 +86,7 @@ pub(crate) async fn call(job: &Job<'_>, out: &mut ReplyWriter) -> Result<(), Hal
     finish(job, &done)
 }
 
-fn finish(job: &Job<'_>, done: &Compound) -> Result<(), Halt> {
+fn finish(job: &Job<'_>, done: &Compound) -> Result<usize, Halt> {
     done.tally.count(&job.conn.shard.counters);
-    if done.silent { Err(Halt::Silent) } else { Ok(()) }
+    if done.silent { Err(Halt::Silent) } else { Ok(done.tally.about()) }
 }

@@ -112,7 +112,18 @@ impl<'a> View<'a> {
         handle: &'a [u8],
         node: Option<&'a dyn Node>,
     ) -> Self {
-        let supported = supported(minor, Some(export));
+        Self::with(server, supported(minor, Some(export)), export, attr, handle, node)
+    }
+
+    /// The same, where it is known which attributes the export's objects have.
+    pub fn with(
+        server: &'a Server,
+        supported: Bitmap,
+        export: &'a Arc<Exported>,
+        attr: Attr,
+        handle: &'a [u8],
+        node: Option<&'a dyn Node>,
+    ) -> Self {
         let real = Some(Real { export, node, stat: OnceCell::new() });
         Self { server, attr, handle, supported, real }
     }
@@ -195,8 +206,8 @@ impl AttrSource for View<'_> {
             A::Maxwrite => put(&u64::from(self.server.settings.load().config.max_write_bytes), out),
             A::Mode => put(&a.mode, out),
             A::Numlinks => put(&a.nlink, out),
-            A::Owner => put(&a.uid.to_string().as_bytes(), out),
-            A::OwnerGroup => put(&a.gid.to_string().as_bytes(), out),
+            A::Owner => put_decimal(a.uid, out),
+            A::OwnerGroup => put_decimal(a.gid, out),
             A::Rawdev => put(&SpecData { major: (a.rdev >> 32) as u32, minor: a.rdev as u32 }, out),
             A::SpaceAvail => self.blocks(|stat| stat.available_blocks, out),
             A::SpaceFree => self.blocks(|stat| stat.free_blocks, out),
@@ -233,6 +244,20 @@ fn open_arguments() -> OpenArguments {
 fn put<'a>(value: &impl Xdr<'a>, out: &mut (impl Put + ?Sized)) -> bool {
     value.put(out);
     true
+}
+
+/// A number as a string (RFC 7530 5.9): how owners are told where they are numbers.
+fn put_decimal(number: u32, out: &mut (impl Put + ?Sized)) -> bool {
+    let (mut digits, mut left, mut from) = ([b'0'; 10], number, 10);
+    for (at, digit) in digits.iter_mut().enumerate().rev() {
+        *digit += (left % 10) as u8;
+        left /= 10;
+        from = at;
+        if left == 0 {
+            break;
+        }
+    }
+    put(&digits.get(from..).unwrap_or_default(), out)
 }
 
 fn has(export: Option<&Exported>, capability: Capabilities) -> bool {
@@ -301,4 +326,18 @@ fn file_type(kind: FileKind) -> FileType {
 /// A time on the wire.
 pub fn time(at: Timestamp) -> Time {
     Time { seconds: at.secs, nanoseconds: at.nanos }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_decimal_numbers() {
+        for number in [0, 7, 10, 99, 1000, 65534, u32::MAX] {
+            let mut out = Vec::new();
+            assert!(put_decimal(number, &mut out));
+            assert_eq!(out, nfs_wire::xdr::to_vec(&number.to_string().as_bytes()));
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use coherence::{Effect, EffectSink, Ticket};
+use coherence::{Effect, EffectSink, LockOutcome, Ticket};
 use nfs_wire::nlm::{Lock, NlmProc, NlmStat, Range, Res, TestArgs, Version, Versioned};
 use nfs_wire::rpc::program;
 use nfs_wire::xdr::{Bounded, decode_all};
@@ -124,8 +124,26 @@ impl Nlm {
         self.tidy(wanted.host, &wanted.name, wanted.number, wanted.file);
     }
 
+    /// Whoever was held up by somebody's cache gets the lock, or stands in line for it, once that is given up.
+    fn go_on(&self) {
+        let held_up = self.inner.lock().held_up.clone();
+        for wanted in held_up {
+            let same = |other: &Wanted| other.is_of(wanted.number, wanted.file) && other.range == wanted.range;
+            if self.is_cached(wanted.file, wanted.range) == Ok(true) || self.inner.lock().let_go(same).is_empty() {
+                continue;
+            }
+            match self.table.lock_posix(wanted.file, wanted.number, wanted.range, true) {
+                Ok(LockOutcome::Held) => self.owe(wanted),
+                Ok(LockOutcome::Wait(ticket)) => self.stand_in_line(ticket, wanted),
+                // The client asks again by itself.
+                Err(_) => self.tidy(wanted.host, &wanted.name, wanted.number, wanted.file),
+            }
+        }
+    }
+
     /// Calls again whom it is time to call again, and gives up on the others. May wait.
     pub fn sweep(&self) {
+        self.go_on();
         let now_ms = self.now_ms();
         let mut again = Vec::new();
         let gone: Vec<Owed> = {

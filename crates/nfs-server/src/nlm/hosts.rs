@@ -95,6 +95,8 @@ pub(super) struct Inner {
     pub waiting: HashMap<Ticket, Wanted>,
     /// What came of a wait before whoever asked knew that it waited: whether it was granted.
     pub early: HashMap<Ticket, bool>,
+    /// Locks that are waited for until somebody who caches the file has given that up.
+    pub held_up: Vec<Wanted>,
     pub owed: Vec<Owed>,
     pub numbers: HashMap<Owner, (i32, Box<[u8]>)>,
     pub last_id: u64,
@@ -175,28 +177,48 @@ impl Inner {
 
     /// Whether a host may wait for one more lock.
     pub fn may_wait(&self, host: IpAddr) -> bool {
-        self.waiting.len() + self.owed.len() < MOST_WAITING_IN_ALL
+        self.waiting.len() + self.held_up.len() + self.owed.len() < MOST_WAITING_IN_ALL
             && self.hosts.get(&host).is_some_and(|known| known.waiting < MOST_WAITING)
     }
 
     pub fn wait(&mut self, ticket: Ticket, wanted: Wanted) {
-        if let Some(known) = self.hosts.get_mut(&wanted.host) {
-            known.waiting += 1;
-        }
+        self.count_wait(wanted.host);
         self.waiting.insert(ticket, wanted);
     }
 
     pub fn stop_waiting(&mut self, ticket: Ticket) -> Option<Wanted> {
         let wanted = self.waiting.remove(&ticket)?;
-        if let Some(known) = self.hosts.get_mut(&wanted.host) {
+        self.count_end(wanted.host);
+        Some(wanted)
+    }
+
+    pub fn hold_up(&mut self, wanted: Wanted) {
+        self.count_wait(wanted.host);
+        self.held_up.push(wanted);
+    }
+
+    /// Takes out those held up of whom `is_over` is true.
+    pub fn let_go(&mut self, is_over: impl Fn(&Wanted) -> bool) -> Vec<Wanted> {
+        let gone: Vec<_> = self.held_up.extract_if(.., |wanted| is_over(wanted)).collect();
+        gone.iter().for_each(|wanted| self.count_end(wanted.host));
+        gone
+    }
+
+    fn count_wait(&mut self, host: IpAddr) {
+        if let Some(known) = self.hosts.get_mut(&host) {
+            known.waiting += 1;
+        }
+    }
+
+    fn count_end(&mut self, host: IpAddr) {
+        if let Some(known) = self.hosts.get_mut(&host) {
             known.waiting = known.waiting.saturating_sub(1);
         }
-        Some(wanted)
     }
 
     /// Whether an owner waits in a file, or has a lock there that its host does not know of.
     pub fn expects(&self, number: Owner, file: FileId) -> bool {
-        self.waiting.values().any(|wanted| wanted.is_of(number, file))
+        self.waiting.values().chain(&self.held_up).any(|wanted| wanted.is_of(number, file))
             || self.owed.iter().any(|owed| owed.wanted.is_of(number, file))
     }
 

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock, Weak};
 
 use coherence::{
-    AccessKinds, Change, Denied, Identity, LockConflict, LockError, LockOutcome, LockOwner, LockRange, OpenRequest,
-    Outcome, Owner, ShareKinds, Table,
+    AccessKinds, Change, Denied, Identity, Instant, LockConflict, LockError, LockOutcome, LockOwner, LockRange,
+    OpenRequest, Outcome, Owner, ShareKinds, Table,
 };
 use nfs_wire::nlm::{Lock, NlmStat, ShareAccess, ShareMode};
 use parking_lot::Mutex;
@@ -112,21 +112,12 @@ impl Nlm {
     }
 
     /// Takes a lock, or stands in line for it where the client waits.
-    pub(super) fn lock(&self, server: &Server, asked: &Asked<'_>, wait: bool, state: i32) -> NlmStat {
-        self.try_lock(server, asked, wait, state).unwrap_or_else(|stat| stat)
+    pub(super) fn lock(&self, asked: &Asked<'_>, wait: bool, state: i32) -> NlmStat {
+        self.try_lock(asked, wait, state).unwrap_or_else(|stat| stat)
     }
 
-    fn try_lock(&self, server: &Server, asked: &Asked<'_>, wait: bool, state: i32) -> Result<NlmStat, NlmStat> {
+    fn try_lock(&self, asked: &Asked<'_>, wait: bool, state: i32) -> Result<NlmStat, NlmStat> {
         let (range, name, host, file) = (asked.range()?, asked.name(), asked.host, asked.file);
-        // Who caches the file may not go on doing so over a range that another one locks (MS-FSA 2.1.5.8). The client
-        // is sent away for a while, as JUKEBOX does it.
-        if range.exclusive {
-            let change = self.table.prepare(server.now(), file, Change::Write, Identity::Open);
-            if let Outcome::Wait(ticket) = change.map_err(|_| NlmStat::DeniedNoLocks)? {
-                self.table.give_up(file, ticket);
-                return Err(NlmStat::DeniedGracePeriod);
-            }
-        }
         let (number, wait) = {
             let mut inner = self.inner.lock();
             let new = || self.state.next_owner();
@@ -134,12 +125,25 @@ impl Nlm {
             if let Some(known) = inner.host(host) {
                 known.state = state;
             }
-            let same = |wanted: &&Wanted| wanted.is_of(number, file) && wanted.range == range;
-            if wait && inner.waiting.values().any(|wanted| same(&wanted)) {
+            let same = |wanted: &Wanted| wanted.is_of(number, file) && wanted.range == range;
+            if wait && inner.waiting.values().chain(&inner.held_up).any(same) {
                 return Ok(NlmStat::Blocked);
             }
             (number, wait && inner.may_wait(host))
         };
+        let wanted = || self.wanted(asked, name.clone(), number, range);
+        match self.is_cached(file, range) {
+            Ok(false) => {}
+            Ok(true) if wait => {
+                self.inner.lock().hold_up(wanted());
+                return Ok(NlmStat::Blocked);
+            }
+            // The only word for later: DENIED would say that somebody has it locked.
+            other => {
+                self.tidy(host, &name, number, file);
+                return Err(other.err().unwrap_or(NlmStat::DeniedGracePeriod));
+            }
+        }
         let taken = self.table.lock_posix(file, number, range, wait);
         let stat = match taken {
             Ok(LockOutcome::Held) => {
@@ -153,11 +157,7 @@ impl Nlm {
                 NlmStat::Deadlock
             }
             Ok(LockOutcome::Wait(ticket)) => {
-                let (offset, len) = (asked.lock.range.offset_bytes, asked.lock.range.len_bytes);
-                let handle = asked.lock.handle.0.into();
-                let version = asked.version;
-                let wanted = Wanted { host, version, name, number, file, handle, offset, len, range };
-                self.stand_in_line(ticket, wanted);
+                self.stand_in_line(ticket, wanted());
                 return Ok(NlmStat::Blocked);
             }
             Err(LockError::Conflict(_)) => NlmStat::Denied,
@@ -166,6 +166,28 @@ impl Nlm {
         };
         self.tidy(host, &name, number, file);
         Ok(stat)
+    }
+
+    fn wanted(&self, asked: &Asked<'_>, name: Name, number: Owner, range: LockRange) -> Wanted {
+        let (offset, len) = (asked.lock.range.offset_bytes, asked.lock.range.len_bytes);
+        let (host, version, file, handle) = (asked.host, asked.version, asked.file, asked.lock.handle.0.into());
+        Wanted { host, version, name, number, file, handle, offset, len, range }
+    }
+
+    /// Whether somebody must give up caching the file first, which is begun: who caches it may not go on doing so over a
+    /// range that another one locks (MS-FSA 2.1.5.8).
+    pub(super) fn is_cached(&self, file: FileId, range: LockRange) -> Result<bool, NlmStat> {
+        if !range.exclusive {
+            return Ok(false);
+        }
+        let change = self.table.prepare(Instant(self.now_ms()), file, Change::Write, Identity::Open);
+        match change.map_err(|_| NlmStat::DeniedNoLocks)? {
+            Outcome::Done(()) => Ok(false),
+            Outcome::Wait(ticket) => {
+                self.table.give_up(file, ticket);
+                Ok(true)
+            }
+        }
     }
 
     /// Whether whoever is in the way of a lock waits, by way of others, for the owner that asks for it. Of several in the
@@ -248,9 +270,14 @@ impl Nlm {
         };
         let (name, file) = (asked.name(), asked.file);
         let (number, ticket) = {
-            let inner = self.inner.lock();
+            let mut inner = self.inner.lock();
             let Some(number) = inner.number(asked.host, &name) else { return NlmStat::Denied };
             let same = |wanted: &Wanted| wanted.is_of(number, file) && wanted.range == range;
+            if !inner.let_go(same).is_empty() {
+                drop(inner);
+                self.tidy(asked.host, &name, number, file);
+                return NlmStat::Granted;
+            }
             let ticket = inner.waiting.iter().find(|(_, wanted)| same(wanted)).map(|(ticket, _)| *ticket);
             (number, ticket)
         };
@@ -331,6 +358,7 @@ impl Nlm {
         let (owners, shares) = {
             let mut inner = self.inner.lock();
             inner.owed.retain(|owed| owed.wanted.host != host);
+            inner.let_go(|wanted| wanted.host == host);
             let Some(known) = inner.hosts.get_mut(&host) else { return };
             let (owners, shares) = known.empty();
             owners.values().for_each(|holder| drop(inner.numbers.remove(&holder.number)));

@@ -199,7 +199,7 @@ fn lock(
             nlm.memory.keep(host(cx));
         }
         let asked = Asked { host: host(cx), version, file, lock: &args.lock, exclusive: args.exclusive };
-        Ok(nlm.lock(&cx.server, &asked, args.block && !args.reclaim, args.state))
+        Ok(nlm.lock(&asked, args.block && !args.reclaim, args.state))
     };
     Res { cookie: args.cookie, stat: settled(done(), form)? }.put(out);
     Ok(())

@@ -1,6 +1,7 @@
 //! What clients of the lock manager see: ranges and who is in the way, waiting and being called back, hosts that restart,
 //! the server's own restart, shares.
 
+use coherence::{AccessKinds, Caching, GrantRequest, HolderKey, Identity, Instant, OpenRequest, ShareKinds};
 use nfs_wire::nlm::{
     CancelArgs, Lock, LockArgs, NlmProc, NlmStat, Notify, Range, Res, Share, ShareAccess, ShareArgs, ShareMode,
     ShareRes, TestArgs, TestReply, TestRes, UnlockArgs, Version, Versioned,
@@ -8,6 +9,7 @@ use nfs_wire::nlm::{
 use nfs_wire::nsm::StateChange;
 use nfs_wire::rpc::{Call, program, put_success};
 use nfs_wire::xdr::{Bounded, Reader, to_vec};
+use vfs::Backend;
 
 use crate::world::{Answer, Client, World, all};
 
@@ -149,6 +151,62 @@ fn who_waits_is_called_back_and_has_the_lock_once_it_says_so() {
     answer(granted(NlmStat::Granted));
     assert!(called_back(&world, "192.0.2.2").is_none(), "told once");
     assert_eq!(test(&mut one, false, lock(&file, 1, 0, 0)), Some((2, 4, 2)));
+}
+
+/// Somebody of another protocol caches the file's data and locks.
+fn cached(world: &World) -> (coherence::OpenClaim, impl Fn(&World)) {
+    let path = vfs::Path::new(b"file").unwrap();
+    let cred = vfs::Cred { uid: 0, gid: 0, groups: [].into() };
+    let id = world.fs.attr_at(&cred, &*world.fs.root(), &path, vfs::Wait::Allowed).unwrap().id;
+    let request = OpenRequest {
+        identity: Identity::Lease { client: [1; 16], key: [2; 16] },
+        grant: GrantRequest { want: Caching::READ | Caching::WRITE, epoch: 0 },
+        ..OpenRequest::new(id, AccessKinds::READ, ShareKinds::all())
+    };
+    let opened = world.table.open(Instant(0), &request).unwrap().done().unwrap();
+    assert_eq!(opened.caching, Caching::READ | Caching::WRITE);
+    let give_up = move |world: &World| {
+        let holder = HolderKey::Lease { client: [1; 16], key: [2; 16] };
+        world.table.acknowledge(Instant(0), id, &holder, Caching::empty()).unwrap();
+    };
+    (opened.claim, give_up)
+}
+
+#[test]
+fn who_waits_for_a_lock_waits_for_who_caches_the_file_too() {
+    let (world, mut one, mut other, file) = two_hosts();
+    let (_claim, give_up) = cached(&world);
+    assert_eq!(take(&mut one, &WRITE, lock(&file, 1, 0, 10)), NlmStat::DeniedGracePeriod, "not now, and not denied");
+    assert_eq!(take(&mut one, &WAIT, lock(&file, 1, 0, 10)), NlmStat::Blocked);
+    assert_eq!(take(&mut one, &WAIT, lock(&file, 1, 0, 10)), NlmStat::Blocked, "sent again");
+    assert_eq!(take(&mut other, &WAIT, lock(&file, 2, 0, 10)), NlmStat::Blocked);
+    assert_eq!(take(&mut other, &WAIT, lock(&file, 3, 20, 10)), NlmStat::Blocked);
+    assert_eq!(cancel(&mut other, lock(&file, 3, 20, 10)), NlmStat::Granted);
+    world.server.sweep();
+    assert!(called_back(&world, "192.0.2.1").is_none(), "it is still cached");
+    give_up(&world);
+    world.server.sweep();
+    let (procedure, args, answer) = called_back(&world, "192.0.2.1").expect("a callback");
+    assert_eq!(procedure, NlmProc::Granted as u32);
+    assert_eq!(TestArgs::decode_as(Version::V4, &mut Reader::new(&args)).unwrap().lock, lock(&file, 1, 0, 10));
+    answer(granted(NlmStat::Granted));
+    assert!(called_back(&world, "192.0.2.2").is_none(), "the next is in line, and who has cancelled is not");
+    unlock(&mut one, lock(&file, 1, 0, 10));
+    assert!(called_back(&world, "192.0.2.2").is_some());
+    assert_eq!(test(&mut one, true, lock(&file, 1, 20, 10)), None);
+}
+
+#[test]
+fn a_host_that_has_nothing_any_more_waits_for_no_cache() {
+    let (world, mut one, _other, file) = two_hosts();
+    let (_claim, give_up) = cached(&world);
+    assert_eq!(take(&mut one, &WAIT, lock(&file, 1, 0, 10)), NlmStat::Blocked);
+    let notify = Notify { name: Bounded(b"client"), state: 0 };
+    one.results(program::NLM, 4, NlmProc::FreeAll as u32, &to_vec(&notify));
+    give_up(&world);
+    world.server.sweep();
+    assert!(called_back(&world, "192.0.2.1").is_none());
+    assert_eq!(take(&mut one, &WRITE, lock(&file, 2, 0, 10)), NlmStat::Granted);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! portmapper.
 
 mod beside;
+mod counts;
 mod files;
 mod hostile;
 mod locks;

@@ -35,6 +35,15 @@ impl Client {
         result.map(|ok| ok.handle.unwrap().to_vec()).map_err(|failed| failed.status)
     }
 
+    /// Cookies and handles of one part of a listing.
+    fn list_plus(&mut self, dir: &[u8], cookie: u64, max_count_bytes: u32) -> Vec<(u64, Vec<u8>)> {
+        let (dir, cookie_verifier, dir_count_bytes) = (Bounded(dir), [0; 8], 1 << 20);
+        let args = ReaddirPlusArgs { dir, cookie, cookie_verifier, dir_count_bytes, max_count_bytes };
+        let results = self.nfs(Nfs3Proc::ReaddirPlus, &args);
+        let ok = all::<ReaddirPlusRes<'_>>(&results).unwrap();
+        ok.entries.iter().map(|plus| (plus.entry.cookie, plus.handle.unwrap().to_vec())).collect()
+    }
+
     /// Names of a whole listing, `count_bytes` at a time.
     fn list(&mut self, dir: &[u8], count_bytes: u32) -> Result<Vec<String>, NfsStat3> {
         let (mut names, mut cookie, mut cookie_verifier) = (Vec::new(), 0, [0; 8]);
@@ -162,6 +171,24 @@ fn links_and_special_files() {
     let device = SpecData { major: 1, minor: 3 };
     assert_eq!(mknod("c", MknodData::Character(Sattr::NONE, device)), Err(NfsStat3::NOTSUPP));
     assert_eq!(mknod("d", MknodData::Other(FileType::Directory)), Err(NfsStat3::BADTYPE));
+}
+
+#[test]
+fn what_follows_the_first_part_of_a_listing_takes_no_worker() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.root();
+    (0..50).for_each(|n| drop(client.make(&root, &format!("file-{n}"))));
+    let jobs = || world.jobs.load(std::sync::atomic::Ordering::Relaxed);
+    let before = jobs();
+    assert_eq!(client.list(&root, 1000).unwrap().len(), 52);
+    assert_eq!(jobs(), before + 1);
+    let whole = client.list_plus(&root, 0, 1 << 20);
+    let before = jobs();
+    assert_eq!(client.list_plus(&root, whole[9].0, 32 << 10), whole[10..], "the same as on a worker");
+    assert_eq!(jobs(), before);
+    assert_eq!(client.list_plus(&root, whole[9].0, 1 << 20), whole[10..]);
+    assert_eq!(jobs(), before + 1, "a large part would keep others waiting");
 }
 
 #[test]

@@ -446,3 +446,30 @@ fn hostile_owners_cost_little() {
     let answer = one.client.call(program::NFS, 4, 1, &[0xff; 64]);
     assert!(matches!(answer, super::world::Answer::Other(_)));
 }
+
+#[test]
+fn nobody_waits_after_a_restart_for_a_client_that_had_given_everything_back() {
+    let mut world = World::new();
+    let mut gone = Plain::new(&world, b"unmounted");
+    let (open, file) = gone.open("file", BOTH, NONE).unwrap();
+    let new = |world: &World, verifier: u8| {
+        let mut new = Plain::come(world, b"new", verifier);
+        let (open, file) = new.open("other", BOTH, NONE)?;
+        assert_eq!(new.close(open, &file).status(), NfsStat4::OK);
+        Ok(())
+    };
+    world.server.sweep();
+    world.start_anew();
+    assert_eq!(new(&world, 1), Err(NfsStat4::GRACE), "it may still want its file");
+    world.clock.advance(Duration::from_secs(91));
+    assert_eq!(new(&world, 2), Ok(()));
+
+    let mut gone = Plain::come(&world, b"unmounted", 2);
+    let (open_again, file_again) = gone.open("file", BOTH, NONE).unwrap();
+    assert_eq!(file_again, file);
+    assert_eq!(gone.close(open_again, &file).status(), NfsStat4::OK);
+    drop((open, gone));
+    world.server.sweep();
+    world.start_anew();
+    assert_eq!(new(&world, 3), Ok(()));
+}

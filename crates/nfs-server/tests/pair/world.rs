@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
@@ -16,7 +17,7 @@ use nfs_wire::nfs3::{CreateArgs, CreateHow, CreateRes, DirOp, GetattrRes, Lookup
 use nfs_wire::rpc::{AuthSys, Call, Flavor, FragmentHeader, OpaqueAuth, Outcome, Reply, program};
 use nfs_wire::xdr::{Bounded, List, Reader, Xdr, to_vec};
 use vfs::memfs::{ManualClock, MemFs};
-use vfs::{Buf, BufPool, Frame, Inline};
+use vfs::{Buf, BufPool, Executor, Frame, Inline};
 
 /// The user of the tests.
 pub const UID: u32 = 1000;
@@ -44,6 +45,18 @@ pub struct World {
     pub store: Arc<Records>,
     /// Hosts that hold locks over NFSv3.
     pub hosts: Arc<Records>,
+    /// Jobs given to workers.
+    pub jobs: Arc<AtomicUsize>,
+}
+
+/// Does a job at once, as `Inline` does, and counts it.
+struct Counting(Arc<AtomicUsize>);
+
+impl Executor for Counting {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Inline.run(job);
+    }
 }
 
 /// What the server sends to clients that are to be dialled; tests answer it.
@@ -101,7 +114,7 @@ impl World {
         let table = Table::new();
         let (dialer, store, hosts): (Arc<Dialled>, Arc<Records>, Arc<Records>) = Default::default();
         let server = Self::server(&fs, &table, &clock, change, (&dialer, &store, &hosts), 1);
-        Self { server, fs, table, clock, counters: Arc::default(), dialer, store, hosts }
+        Self { server, fs, table, clock, counters: Arc::default(), dialer, store, hosts, jobs: Arc::default() }
     }
 
     /// The server of another run: the same key, other chance.
@@ -155,7 +168,7 @@ impl World {
         let shard = Shard {
             pool: BufPool::new(1 << 20),
             pipes: None,
-            executor: Arc::new(Inline),
+            executor: Arc::new(Counting(Arc::clone(&self.jobs))),
             idle_cores: Arc::new(|| 0),
             counters: Arc::clone(&self.counters),
         };
@@ -166,6 +179,9 @@ impl World {
 }
 
 /// One end of a connection, calling one thing at a time.
+/// How long each reply takes, as the connection is told.
+pub const REPLY_NS: u64 = 1000;
+
 pub struct Client {
     pub connection: Connection,
     xid: u32,
@@ -212,6 +228,7 @@ impl Client {
         }
         let mut buf = Buf::unpooled(frame.len());
         buf.push(&frame);
+        self.connection.arrived(0);
         self.connection.receive(Frame::from(buf), false);
         self.connection.poll(&mut Context::from_waker(Waker::noop()));
         true
@@ -220,6 +237,7 @@ impl Client {
     /// The next reply, without its mark.
     pub fn reply(&mut self) -> Option<Vec<u8>> {
         let reply = self.connection.next_reply()?;
+        self.connection.sent(REPLY_NS);
         assert!(reply.pages.is_none());
         let (mark, rest) = reply.head.split_first_chunk::<4>().unwrap();
         let mark = FragmentHeader::from_bytes(*mark);

@@ -50,36 +50,6 @@ xdr_struct! {
         minor: u32,
     }
 
-    /// The attributes of a file (`fattr3`): 84 bytes.
-    pub struct Fattr {
-        /// Kind.
-        file_type: FileType,
-        /// Permission bits with set-uid, set-gid and sticky.
-        mode: u32,
-        /// Hard links.
-        nlink: u32,
-        /// Owner.
-        uid: u32,
-        /// Group.
-        gid: u32,
-        /// Bytes in the file.
-        size_bytes: u64,
-        /// Bytes on the disk.
-        used_bytes: u64,
-        /// For a device.
-        rdev: SpecData,
-        /// Which file system.
-        fsid: u64,
-        /// Which file in it.
-        fileid: u64,
-        /// Last read.
-        atime: Time,
-        /// Last written.
-        mtime: Time,
-        /// Last changed in any way.
-        ctime: Time,
-    }
-
     /// Attributes before an operation (`wcc_attr`).
     pub struct WccAttr {
         /// Bytes in the file.
@@ -112,6 +82,76 @@ xdr_struct! {
         atime: SetTime,
         /// Last written.
         mtime: SetTime,
+    }
+}
+
+/// The attributes of a file (`fattr3`): 84 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fattr {
+    /// Kind.
+    pub file_type: FileType,
+    /// Permission bits with set-uid, set-gid and sticky.
+    pub mode: u32,
+    /// Hard links.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Bytes in the file.
+    pub size_bytes: u64,
+    /// Bytes on the disk.
+    pub used_bytes: u64,
+    /// For a device.
+    pub rdev: SpecData,
+    /// Which file system.
+    pub fsid: u64,
+    /// Which file in it.
+    pub fileid: u64,
+    /// Last read.
+    pub atime: Time,
+    /// Last written.
+    pub mtime: Time,
+    /// Last changed in any way.
+    pub ctime: Time,
+}
+
+/// Bytes of a `fattr3`.
+const FATTR_BYTES: usize = 84;
+
+/// Nearly every result has one, a listing one for each entry: it is put together first and then appended in one piece.
+impl<'a> Xdr<'a> for Fattr {
+    fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self {
+            file_type: Xdr::decode(r)?,
+            mode: Xdr::decode(r)?,
+            nlink: Xdr::decode(r)?,
+            uid: Xdr::decode(r)?,
+            gid: Xdr::decode(r)?,
+            size_bytes: Xdr::decode(r)?,
+            used_bytes: Xdr::decode(r)?,
+            rdev: Xdr::decode(r)?,
+            fsid: Xdr::decode(r)?,
+            fileid: Xdr::decode(r)?,
+            atime: Xdr::decode(r)?,
+            mtime: Xdr::decode(r)?,
+            ctime: Xdr::decode(r)?,
+        })
+    }
+
+    fn put(&self, out: &mut (impl Put + ?Sized)) {
+        let long = |value: u64| [(value >> 32) as u32, value as u32];
+        let time = |time: Time| [time.seconds, time.nanoseconds];
+        let [size, used, fsid, fileid] = [self.size_bytes, self.used_bytes, self.fsid, self.fileid].map(long);
+        let [atime, mtime, ctime] = [self.atime, self.mtime, self.ctime].map(time);
+        let head = [self.file_type as u32, self.mode, self.nlink, self.uid, self.gid];
+        let pairs = [size, used, [self.rdev.major, self.rdev.minor], fsid, fileid, atime, mtime, ctime];
+        let mut bytes = [0; FATTR_BYTES];
+        let words = head.iter().chain(pairs.as_flattened());
+        for (room, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *room = word.to_be_bytes();
+        }
+        out.put_bytes(&bytes);
     }
 }
 

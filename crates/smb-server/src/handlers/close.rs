@@ -42,7 +42,7 @@ impl DeleteBy {
             share: Arc::clone(&file.share),
             node: Arc::clone(file.base()),
             cred: file.cred.clone(),
-            link: file.link.clone(),
+            link: file.link().cloned(),
             stream: file.stream.as_ref().map(|stream| Arc::clone(&stream.node)),
         })
     }

@@ -36,7 +36,9 @@ pub(crate) async fn read(request: &mut Request<'_>, out: &mut ReplyWriter) -> Ou
         Some((pages, count)) => {
             out.set_pages(pages);
             put_read_response(count as u32, out);
-            PathCounters::bump(&request.conn.shard.counters.read_pages, 1);
+            let counters = &request.conn.shard.counters;
+            PathCounters::bump(&counters.read_pages, 1);
+            PathCounters::bump(&counters.read_pages_bytes, count as u64);
             count
         }
         None => by_copy(request, file, &asked, out).await?,
@@ -124,13 +126,14 @@ async fn by_copy(
     out.advance(count);
     out.patch_u32(count_at, count as u32);
     let counters = &request.conn.shard.counters;
-    PathCounters::bump(
-        match (request.arrival.is_sealed(), request.is_protected()) {
-            (true, _) => &counters.read_sealed,
-            (false, true) => &counters.read_signed,
-            (false, false) => &counters.read_copy,
-        },
-        1,
-    );
+    let (path, bytes) = match (request.arrival.is_sealed(), request.is_protected()) {
+        (true, _) => (&counters.read_sealed, Some(&counters.read_sealed_bytes)),
+        (false, true) => (&counters.read_signed, Some(&counters.read_signed_bytes)),
+        (false, false) => (&counters.read_copy, None),
+    };
+    PathCounters::bump(path, 1);
+    if let Some(bytes) = bytes {
+        PathCounters::bump(bytes, count as u64);
+    }
     Ok(count)
 }

@@ -191,7 +191,7 @@ impl Change {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
         // Another client may meanwhile have moved the object and put something else in its place.
-        let only = file.link.as_ref().map_or(file.node.id(), |(_, id)| *id);
+        let only = file.link().map_or(file.node.id(), |(_, id)| *id);
         let same_object = |path: &Path| {
             let attr = backend.attr_at(&file.cred, &*root, path, Wait::Allowed);
             attr.is_ok_and(|attr| attr.id == file.node.id())
@@ -206,7 +206,7 @@ impl Change {
         } else {
             backend.rename_only(&file.cred, (&*root, &from), (&*root, &to), Rename::NoReplace, only)?;
         }
-        if file.link.is_none()
+        if file.link().is_none()
             && !file.posix
             && let Err(error) = mark_archive(&**file.base(), &file.cred)
         {
@@ -324,7 +324,7 @@ fn tell_renamed(file: &FileOpen, from: &Path, to: &Path) {
     if !watchers.any() {
         return;
     }
-    let is_directory = file.is_directory() && file.link.is_none();
+    let is_directory = file.is_directory() && file.link().is_none();
     witness::renamed(watchers, from, to, is_directory);
 }
 

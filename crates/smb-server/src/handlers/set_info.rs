@@ -328,7 +328,7 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
             file.claim.set_delete_on_close(true);
             return Ok(());
         }
-        if file.is_directory() && file.link.is_none() && !is_empty(file)? {
+        if file.is_directory() && file.link().is_none() && !is_empty(file)? {
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
         }
         if file.posix {
@@ -336,7 +336,7 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
         } else {
             file.claim.set_delete_pending(true, Some(DeleteBy::new(file, &executor)));
         }
-        if file.is_directory() && file.link.is_none() {
+        if file.is_directory() && file.link().is_none() {
             file.share.watchers.going(file.node.id());
         }
         Ok(())

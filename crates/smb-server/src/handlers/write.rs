@@ -61,6 +61,7 @@ pub(crate) async fn write(request: &mut Request<'_>, out: &mut ReplyWriter) -> O
             done
         };
         request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)??;
+        PathCounters::bump(&request.conn.shard.counters.write_worker_bytes, asked.data.len() as u64);
     } else {
         change.as_ref().map_or(Ok(()), |change| change.begin())?;
         PathCounters::bump(&request.conn.shard.counters.write_inline, 1);

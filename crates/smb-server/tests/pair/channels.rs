@@ -310,3 +310,44 @@ fn interfaces_are_listed_for_those_who_can_use_them() {
     old.tree_connect(SHARE);
     old.call(ask(FileHandle::PREVIOUS, 4096)).expect(NtStatus::NOT_SUPPORTED);
 }
+
+#[test]
+fn an_acknowledgement_names_a_tree_connect() {
+    let world = World::new();
+    let (mut holder, mut other) = (world.anna(), world.anna());
+    let file = open_batch(&mut holder, "f");
+    let id = other.send(&[OpenAs::default().message("f")])[0];
+    holder.drive();
+    let told = OplockBreak::decode(&holder.take(UNSOLICITED).unwrap().bytes).unwrap();
+    let acknowledge = || Message::of(Command::OplockBreak, |out| told.put(out));
+    let nowhere = Message { tree_id: Some(u32::MAX), ..acknowledge() };
+    holder.call(nowhere).expect(NtStatus::NETWORK_NAME_DELETED);
+    assert!(other.take(id).is_none(), "it is none");
+    holder.call(acknowledge()).ok();
+    other.drive();
+    other.take(id).unwrap().ok();
+    holder.close(file);
+}
+
+#[test]
+fn a_resilient_open_whose_client_is_away_stays_when_others_come() {
+    let world = World::new();
+    let mut holder = world.anna();
+    let file = open_batch(&mut holder, "f");
+    let minute = [60_000u32.to_le_bytes(), [0; 4]].concat();
+    holder.call(ioctl_message(file, fsctl::LMR_REQUEST_RESILIENCY, &minute, 0)).ok();
+    holder.write(file, 0, b"before");
+    holder.hang_up();
+    let mut other = world.anna();
+    let id = other.send(&[OpenAs::default().message("f")])[0];
+    other.drive();
+    let second = created(&other.take(id).expect("nobody is waited for")).unwrap().handle;
+    let mut holder = world.anna();
+    let mut back = file.persistent.to_le_bytes().to_vec();
+    back.extend(file.volatile.to_le_bytes());
+    let contexts = vec![(smb_wire::smb2::DURABLE_RECONNECT_TAG.to_vec(), back)];
+    let how = OpenAs { contexts, ..OpenAs::how(Disposition::Open) };
+    let file = created(&holder.call(how.message("f"))).expect("it is still there").handle;
+    assert_eq!(holder.read(file, 0, 6), b"before");
+    other.close(second);
+}

@@ -215,3 +215,21 @@ fn links_are_made_read_and_followed() {
 }
 
 const READ_ATTRIBUTES: smb_wire::fscc::AccessMask = smb_wire::fscc::AccessMask::FILE_READ_ATTRIBUTES;
+
+#[test]
+fn what_became_a_link_is_one_for_the_handle_it_was_made_through() {
+    for directory in [false, true] {
+        let world = World::new();
+        let mut anna = world.anna();
+        let kind = if directory { CreateOptions::DIRECTORY_FILE } else { CreateOptions::empty() };
+        let options = kind | CreateOptions::OPEN_REPARSE_POINT | CreateOptions::DELETE_ON_CLOSE;
+        let made = anna.create("link", &OpenAs::how(Disposition::Create).options(options));
+        ioctl(&mut anna, made, fsctl::SET_REPARSE_POINT, &reparse("target", true), 0).ok();
+        let read = ioctl(&mut anna, made, fsctl::GET_REPARSE_POINT, &[], 200).ok();
+        assert_eq!(output(&read), reparse("target", true));
+        let again = ioctl(&mut anna, made, fsctl::SET_REPARSE_POINT, &reparse("other", true), 0);
+        again.expect(NtStatus::IO_REPARSE_TAG_MISMATCH);
+        anna.close(made);
+        assert!(!world.exists("link"), "it was to go when it is closed");
+    }
+}

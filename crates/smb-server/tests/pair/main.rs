@@ -7,6 +7,7 @@ mod again;
 mod beside;
 mod channels;
 mod compound;
+mod counts;
 mod deletions;
 mod faults;
 mod files;

@@ -80,6 +80,9 @@ impl Wake for CountingWaker {
     }
 }
 
+/// How long each taking of replies comes after the one before.
+pub const ROUND_NS: u64 = 1000;
+
 /// The client.
 pub struct Client {
     pub conn: Connection,
@@ -107,6 +110,8 @@ pub struct Client {
     out_nonce: u64,
     nonces_seen: HashSet<Vec<u8>>,
     waiting: HashMap<u64, Response>,
+    /// What the connection is told of the time.
+    pub now_ns: u64,
     rng: Rng,
 }
 
@@ -140,6 +145,7 @@ impl Client {
             out_nonce: 0,
             nonces_seen: HashSet::new(),
             waiting: HashMap::new(),
+            now_ns: 0,
             rng: Rng::new(seed),
         }
     }
@@ -149,6 +155,7 @@ impl Client {
         let mut buf = self.pool.get(message.len() + 4);
         buf.push(&(message.len() as u32).to_be_bytes());
         buf.push(message);
+        self.conn.arrived(self.now_ns);
         self.conn.receive(Frame::from(buf), false);
     }
 
@@ -259,6 +266,9 @@ impl Client {
                 assert!(self.waiting.insert(id, response).is_none(), "message {id} is answered twice");
             }
         }
+        // What leaves together has taken as long.
+        self.now_ns += ROUND_NS;
+        self.conn.sent(self.now_ns);
         count
     }
 

@@ -46,7 +46,11 @@ struct Echo {
     finished: bool,
     lasts: bool,
     is_over: bool,
+    arrived_ns: u64,
+    /// Replies that the driver has and the socket has not.
+    leaving: usize,
     closed: mpsc::Sender<String>,
+    timed: mpsc::Sender<(u64, u64)>,
 }
 
 impl Echo {
@@ -84,6 +88,20 @@ impl Echo {
 }
 
 impl Machine for Echo {
+    fn protocol(&self) -> &'static str {
+        "echo"
+    }
+
+    fn arrived(&mut self, now_ns: u64) {
+        self.arrived_ns = now_ns;
+    }
+
+    fn sent(&mut self, now_ns: u64) {
+        for _ in 0..std::mem::take(&mut self.leaving) {
+            let _ = self.timed.send((self.arrived_ns, now_ns));
+        }
+    }
+
     fn framing(&self, prefix: &[u8]) -> Framing {
         let Some(prefix) = prefix.first_chunk::<4>() else { return Framing::Unknown };
         let len = u32::from_be_bytes(*prefix) as usize;
@@ -121,7 +139,9 @@ impl Machine for Echo {
     }
 
     fn next_reply(&mut self) -> Option<Reply> {
-        self.replies.pop_front()
+        let reply = self.replies.pop_front()?;
+        self.leaving += 1;
+        Some(reply)
     }
 
     fn stalled(&self) -> bool {
@@ -162,6 +182,8 @@ pub struct World {
     pub closed: mpsc::Receiver<String>,
     /// Connections as they were accepted.
     pub arrived: mpsc::Receiver<Accepted>,
+    /// When the last request before a reply came, and when the reply went.
+    times: mpsc::Receiver<(u64, u64)>,
     /// The pools of shards, as connections show them.
     pools: mpsc::Receiver<BufPool>,
     known: Vec<BufPool>,
@@ -173,8 +195,9 @@ impl World {
         let (closed_sender, closed) = mpsc::channel();
         let (pool_sender, pools) = mpsc::channel();
         let (arrived_sender, arrived) = mpsc::channel();
+        let (timed_sender, times) = mpsc::channel();
         let factory: MachineFactory = {
-            let senders = std::sync::Mutex::new((closed_sender, pool_sender, arrived_sender));
+            let senders = std::sync::Mutex::new((closed_sender, pool_sender, arrived_sender, timed_sender));
             Arc::new(move |accepted, env: &ShardEnv| {
                 let senders = senders.lock().unwrap();
                 let _ = senders.1.send(env.pool.clone());
@@ -188,6 +211,9 @@ impl World {
                     finished: false,
                     lasts: false,
                     is_over: false,
+                    arrived_ns: 0,
+                    leaving: 0,
+                    timed: senders.3.clone(),
                     closed: senders.0.clone(),
                 })
             })
@@ -195,7 +221,7 @@ impl World {
         let options = ListenOptions { congestion: None };
         let everywhere = server.listen(([0, 0, 0, 0], 0).into(), &options, factory).unwrap();
         let address = ([127, 0, 0, 1], everywhere.port()).into();
-        Self { server, address, closed, arrived, pools, known: Vec::new() }
+        Self { server, address, closed, arrived, times, pools, known: Vec::new() }
     }
 
     /// Bytes of buffers handed out now.
@@ -215,6 +241,11 @@ impl World {
 
     pub fn totals(&self) -> Totals {
         self.server.totals()
+    }
+
+    /// When the request before the next reply came, and when that reply went.
+    pub fn timed(&self) -> (u64, u64) {
+        self.times.recv_timeout(Duration::from_secs(20)).expect("a reply is sent")
     }
 
     /// The reason the next connection ends with.

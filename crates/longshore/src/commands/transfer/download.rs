@@ -1,16 +1,18 @@
 //! One file from a server. A small one is read whole and written in one go; a large one is read by a stream that keeps the
 //! connection full while a thread writes what has come. It gets its name only when its length is verified.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use client::{Chunk, File, Stat};
+use smb_wire::fscc::FileAttributes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::digest::Sha256;
 use super::find::Download;
-use super::local::{Keep, Part};
+use super::local::{Folder, Keep, Part};
 use super::{Copied, Copying, SMALL_BYTES, Trouble, blocking};
 use crate::commands::words;
 
@@ -32,35 +34,27 @@ async fn copy(copying: &Copying, job: &Download) -> Result<Copied, Trouble> {
         copying.progress.skip(job.stat.len_bytes);
         return Ok(Copied::Skipped);
     }
+    if job.stat.len_bytes <= SMALL_BYTES {
+        // Asking for nothing is not answered by every server.
+        let most_bytes = u32::try_from(job.stat.len_bytes).unwrap_or(u32::MAX).max(1);
+        if let (stat, Some(data)) = place.remote.client.read_whole(&place.path, most_bytes).await? {
+            copying.progress.copied(data.len());
+            let (folder, name, end) = (Arc::clone(folder), name.clone(), copying.end(&stat));
+            let bytes = data.len() as u64;
+            let sha256 = blocking(move || small(&folder, &name, &stat, &data, &end)).await?;
+            return Ok(Copied::Whole { bytes, sha256 });
+        }
+    }
     let file = place.remote.client.open(&place.path).await?;
     let stat = file.stat_at_open();
-    let mut stream = file.read_stream(0..stat.len_bytes);
-    if stat.len_bytes > SMALL_BYTES {
-        drop(stream);
-        return large(copying, job, file, stat).await;
-    }
-    let mut chunks = Vec::new();
-    let mut count = 0;
-    while let Some(chunk) = stream.next().await? {
-        count += chunk.len() as u64;
-        copying.progress.copied(chunk.len());
-        chunks.push(chunk);
-    }
-    if count != stat.len_bytes {
-        return Err(ended_early(count, &stat));
-    }
-    // The server need not say that it closed what was only read.
-    drop((stream, file));
-    let (folder, name, tag, end) = (Arc::clone(folder), name.clone(), tag_of(&stat), copying.end(&stat));
-    let sha256 = blocking(move || {
-        let part = Part::open(&folder, &name, tag, false)?;
-        for chunk in &chunks {
-            part.write(chunk.offset(), chunk, end.sparse)?;
-        }
-        let hash = end.checksum.then(|| hash_of(chunks.iter().map(|chunk| &**chunk)));
-        end.complete(part, hash)
-    });
-    Ok(Copied::Whole { bytes: count, sha256: sha256.await? })
+    large(copying, job, file, stat).await
+}
+
+fn small(folder: &Arc<Folder>, name: &OsStr, stat: &Stat, data: &[u8], end: &End) -> std::io::Result<Option<String>> {
+    let part = Part::open(folder, name, tag_of(stat), false)?;
+    part.write(0, data, end.sparse)?;
+    let hash = end.checksum.then(|| hash_of(data));
+    end.complete(part, hash)
 }
 
 /// Whether it is there as it is to be. On a server, times are not finer than 100 ns, and on some file systems here coarser.
@@ -177,9 +171,15 @@ impl Copying {
         Keep {
             written: stat.times.written.filter(|_| times),
             accessed: stat.times.accessed.filter(|_| times),
-            mode: stat.mode.filter(|_| self.args.preserve),
+            mode: stat.mode.or_else(|| read_only(stat)).filter(|_| self.args.preserve),
         }
     }
+}
+
+/// What a file that an SMB server calls read-only is here.
+fn read_only(stat: &Stat) -> Option<u32> {
+    const MODE: u32 = 0o444;
+    (!stat.is_dir() && stat.attributes.contains(FileAttributes::READONLY)).then_some(MODE)
 }
 
 impl End {
@@ -199,9 +199,9 @@ impl End {
     }
 }
 
-fn hash_of<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> String {
+fn hash_of(data: &[u8]) -> String {
     let mut hash = Sha256::new();
-    pieces.for_each(|piece| hash.update(piece));
+    hash.update(data);
     hash.finish()
 }
 

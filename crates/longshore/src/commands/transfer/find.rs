@@ -11,15 +11,16 @@ use client::{FileKind, Stat};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
-use super::local::Folder;
+use super::local::{Folder, Keep};
 use super::{Copying, Trouble, blocking, destination};
 use crate::commands::change;
 use crate::commands::connect::Place;
+use crate::commands::trail::{self, Trail};
 use crate::commands::words;
 
 /// Directories looked into at the same time.
 const AT_ONCE: usize = 8;
-/// How deep a tree may be.
+/// How deep a tree of this machine may be.
 const MOST_DEPTH: usize = 256;
 /// How many directories may wait to be looked into.
 const MOST_DIRECTORIES: usize = 1_000_000;
@@ -72,16 +73,18 @@ where
 }
 
 /// A directory of a server that is to be copied.
+///
+/// The one the user named has no trail; a link there is followed.
 struct Source {
     place: Place,
     stat: Stat,
-    into: Into,
+    into: Goal,
     local: PathBuf,
-    depth: usize,
+    trail: Option<Trail>,
 }
 
 /// Where a directory's copy is.
-enum Into {
+enum Goal {
     /// It is open.
     This(Arc<Folder>),
     /// It is, or is to be made, in another.
@@ -96,7 +99,7 @@ pub async fn on_servers(copying: &Arc<Copying>, places: Vec<Place>, target: &Pat
             break;
         }
         if let Err(trouble) = named(copying, &place, target, several, &jobs).await {
-            copying.fail(&place, trouble);
+            copying.fail(&place, trouble).await;
         }
     }
     copying.progress.found_all();
@@ -121,13 +124,13 @@ async fn named(
     let local = if target.is_dir() && !is_exact { target.join(&name) } else { target.clone() };
     if is_dir && is_exact && target.is_dir() {
         let folder = Arc::new(blocking(move || Folder::named(&target)).await?);
-        tree(copying, Source { place: place.clone(), stat, into: Into::This(folder), local, depth: 0 }, jobs).await;
+        tree(copying, Source { place: place.clone(), stat, into: Goal::This(folder), local, trail: None }, jobs).await;
         return Ok(());
     }
     let (folder, name) = blocking(move || destination(&target, &name, is_exact, several)).await?;
     if is_dir {
-        let into = Into::Child(folder, name);
-        tree(copying, Source { place: place.clone(), stat, into, local, depth: 0 }, jobs).await;
+        let into = Goal::Child(folder, name);
+        tree(copying, Source { place: place.clone(), stat, into, local, trail: None }, jobs).await;
     } else {
         copying.progress.found(stat.len_bytes);
         // That nobody takes it any more has been said.
@@ -143,7 +146,7 @@ async fn tree(copying: &Arc<Copying>, top: Source, jobs: &Sender<Download>) {
             let mut found = Vec::new();
             let place = source.place.clone();
             if let Err(trouble) = look_into(&copying, source, &jobs, &mut found).await {
-                copying.fail(&place, trouble);
+                copying.fail(&place, trouble).await;
             }
             found
         }
@@ -157,14 +160,16 @@ async fn look_into(
     jobs: &Sender<Download>,
     found: &mut Vec<Source>,
 ) -> Result<(), Trouble> {
-    let Source { place, stat, into, local, depth } = source;
-    if depth > MOST_DEPTH {
-        return Err(Trouble::Differs("the tree is too deep; the rest is left out".into()));
+    let Source { place, stat, into, local, trail } = source;
+    if let (Goal::Child(folder, name), true) = (&into, trail.is_some() && trail::is_link(&place).await?) {
+        link_here(copying, &place, Arc::clone(folder), name.clone()).await;
+        return Ok(());
     }
+    let trail = trail.unwrap_or_default();
     let keep = copying.keep(&stat);
     let folder = match into {
-        Into::This(folder) => folder,
-        Into::Child(parent, name) => Arc::new(blocking(move || parent.child(&name, keep)).await?),
+        Goal::This(folder) => folder,
+        Goal::Child(parent, name) => Arc::new(blocking(move || parent.child(&name, keep)).await?),
     };
     let mut listing = place.remote.client.listing(&place.path).await?;
     while let Some(batch) = listing.next_batch().await? {
@@ -173,16 +178,20 @@ async fn look_into(
             match stat.kind {
                 // The client library lets none through; it is this that nothing is written without.
                 _ if !words::is_plain(&name) => copying.report.failure(&place, "the server's name for it is none"),
-                FileKind::Directory => {
-                    found.push(Source { place, stat, into: Into::Child(folder, name), local, depth: depth + 1 });
-                }
+                FileKind::Directory => match trail.down(&stat) {
+                    Ok(trail) => {
+                        let into = Goal::Child(folder, name);
+                        found.push(Source { place, stat, into, local, trail: Some(trail) });
+                    }
+                    Err(why) => copying.report.failure(&place, why),
+                },
                 FileKind::File => {
                     copying.progress.found(stat.len_bytes);
                     if jobs.send(Download { place, stat, folder, name, local }).await.is_err() {
                         return Ok(());
                     }
                 }
-                FileKind::Link => copying.report.warning(&place, "it is a link and left out"),
+                FileKind::Link => link_here(copying, &place, folder, name).await,
                 FileKind::Other => copying.report.warning(&place, "it is no file and left out"),
             }
             if found.len() > MOST_DIRECTORIES {
@@ -213,11 +222,13 @@ pub async fn on_this_machine(
         && !is_exact
         && let Err(error) = change::make_all(&target.remote, &target.path).await
     {
-        return copying.fail(target, error.into());
+        return copying.fail(target, error.into()).await;
     }
     let is_inside = !is_exact && (ends_in_slash || change::is_directory(target).await);
     if sources.len() > 1 && !is_inside {
-        return copying.fail(target, Trouble::Differs("it is no directory, so only one thing can go there".into()));
+        return copying
+            .fail(target, Trouble::Differs("it is no directory, so only one thing can go there".into()))
+            .await;
     }
     for source in sources.iter().map(PathBuf::from) {
         if copying.report.is_lost() {
@@ -227,12 +238,12 @@ pub async fn on_this_machine(
             (false, _) => target.clone(),
             (true, Ok(name)) => target.join(name),
             (true, Err(error)) => {
-                copying.fail(target, error.into());
+                copying.fail(target, error.into()).await;
                 continue;
             }
         };
         if let Err(trouble) = given(copying, source, &place, &jobs).await {
-            copying.fail(&place, trouble);
+            copying.fail(&place, trouble).await;
         }
     }
     copying.progress.found_all();
@@ -261,7 +272,7 @@ async fn given(copying: &Arc<Copying>, source: PathBuf, place: &Place, jobs: &Se
                 let mut found = Vec::new();
                 let place = origin.place.clone();
                 if let Err(trouble) = look_into_local(&copying, origin, &jobs, &mut found).await {
-                    copying.fail(&place, trouble);
+                    copying.fail(&place, trouble).await;
                 }
                 found
             }
@@ -287,7 +298,8 @@ async fn look_into_local(
     }
     change::make_one(&place.remote, &place.path).await?;
     let directory = local.clone();
-    let entries = blocking(move || read_directory(&directory)).await?;
+    let (keep, entries) = blocking(move || read_directory(&directory)).await?;
+    copying.keep_for(&place, keep);
     for (name, kind, len_bytes) in entries {
         let (local, place) = (local.join(&name), place.join(&name));
         if kind.is_dir() {
@@ -298,7 +310,7 @@ async fn look_into_local(
                 return Ok(());
             }
         } else if kind.is_symlink() {
-            copying.report.warning(words::shown(&local), "it is a link and left out");
+            link_there(copying, &place, &local).await;
         } else {
             copying.report.warning(words::shown(&local), "it is no file and left out");
         }
@@ -308,19 +320,55 @@ async fn look_into_local(
 
 type Entries = Vec<(OsString, FileType, u64)>;
 
-fn read_directory(path: &Path) -> std::io::Result<Entries> {
-    let read = || -> std::io::Result<Entries> {
-        std::fs::read_dir(path)?
-            .map(|entry| {
-                let entry = entry?;
-                let kind = entry.file_type()?;
-                let len_bytes = if kind.is_file() { entry.metadata()?.len() } else { 0 };
-                Ok((entry.file_name(), kind, len_bytes))
-            })
-            .collect()
+fn read_directory(path: &Path) -> std::io::Result<(Keep, Entries)> {
+    let read = || -> std::io::Result<_> {
+        let keep = Keep::of(&std::fs::metadata(path)?);
+        let entries = std::fs::read_dir(path)?.map(|entry| {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            let len_bytes = if kind.is_file() { entry.metadata()?.len() } else { 0 };
+            Ok((entry.file_name(), kind, len_bytes))
+        });
+        Ok((keep, entries.collect::<std::io::Result<_>>()?))
     };
     read().map_err(|error| named_error(path, error))
 }
+
+/// Makes a link here of one on a server. What it leads to is written down as it is, and never gone to.
+async fn link_here(copying: &Copying, place: &Place, folder: Arc<Folder>, name: OsString) {
+    if !copying.args.links {
+        return copying.report.warning(place, LEFT_OUT);
+    }
+    let made = async {
+        let target = place.remote.client.read_link(&place.path).await?;
+        blocking(move || folder.link(&name, &target)).await.map_err(Trouble::from)
+    };
+    if let Err(trouble) = made.await {
+        copying.fail(place, trouble).await;
+    }
+}
+
+/// Makes a link on a server of one here.
+async fn link_there(copying: &Copying, place: &Place, local: &Path) {
+    if !copying.args.links {
+        return copying.report.warning(words::shown(local), LEFT_OUT);
+    }
+    let made = async {
+        let path = local.to_owned();
+        let target = blocking(move || std::fs::read_link(&path).map_err(|error| named_error(&path, error))).await?;
+        let client = &place.remote.client;
+        match client.symlink(&target, &place.path).await {
+            Err(error) if error.is_taken() && client.read_link(&place.path).await.is_ok_and(|old| old == target) => {}
+            made => made?,
+        }
+        Ok(())
+    };
+    if let Err(trouble) = made.await {
+        copying.fail(place, trouble).await;
+    }
+}
+
+const LEFT_OUT: &str = "it is a symbolic link and left out (--links makes links)";
 
 /// An error with the path it is about.
 pub fn named_error(path: &Path, error: std::io::Error) -> std::io::Error {

@@ -169,16 +169,16 @@ impl Part {
         let part_name = words::part_name(name, tag);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&folder.fd, &part_name, flags, Mode::from_raw_mode(0o666))?;
-        if !is_file(&rustix::fs::fstat(&fd)?) {
+        let stat = rustix::fs::fstat(&fd)?;
+        if !is_file(&stat) {
             return Err(io::Error::other("something that is no file is in the place of its part"));
         }
-        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return Err(io::Error::other("another program is just copying it")),
-            // A file system without locks.
-            _ => {}
+        // Where a file system has no locks there is none to be held.
+        if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(io::Error::other("another program is just copying it"));
         }
         let file = File::from(fd);
-        if !resume {
+        if !resume && stat.st_size != 0 {
             file.set_len(0)?;
         }
         Ok(Self { folder: Arc::clone(folder), file, part_name, name: name.into(), is_complete: false })
@@ -269,3 +269,66 @@ fn is_replaceable(stat: &Stat) -> bool {
 /// What is worth a hole. Smaller ones cost more in a file's map than they save.
 const BLOCK_BYTES: u64 = 64 << 10;
 static ZEROS: [u8; BLOCK_BYTES as usize] = [0; BLOCK_BYTES as usize];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, Arc<Folder>) {
+        let directory = tempfile::tempdir().unwrap();
+        let inside = directory.path().join("inside");
+        std::fs::create_dir(&inside).unwrap();
+        let folder = Folder::named(&inside).unwrap();
+        (directory, Arc::new(folder))
+    }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_makes_nothing() {
+        let (directory, folder) = folder();
+        let absolute = directory.path().join("x");
+        for bad in ["../x", "..", ".", "", "a/b", "/x", absolute.to_str().unwrap()].map(OsStr::new) {
+            assert!(folder.child(bad, Keep::default()).is_err(), "{bad:?}");
+            assert!(folder.link(bad, Path::new("a")).is_err(), "{bad:?}");
+            assert!(Part::open(&folder, bad, 1, false).is_err(), "{bad:?}");
+        }
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(directory.path().join("inside")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_that_a_server_made_first_is_not_gone_through() {
+        let (directory, folder) = folder();
+        let outside = directory.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        folder.link(OsStr::new("a"), &outside).unwrap();
+        assert!(folder.child(OsStr::new("a"), Keep::default()).is_err());
+        let part_name = words::part_name(OsStr::new("b"), 1);
+        folder.link(&part_name, &outside.join("b")).unwrap();
+        assert!(Part::open(&folder, OsStr::new("b"), 1, false).is_err());
+        assert_eq!(std::fs::read_dir(outside).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_part_gets_its_name_with_its_length_and_not_before() {
+        let (directory, folder) = folder();
+        let name = OsStr::new("x");
+        let part = Part::open(&folder, name, 1, false).unwrap();
+        part.write(0, b"abc", false).unwrap();
+        assert!(Part::open(&folder, name, 1, false).unwrap_err().to_string().contains("just copying"));
+        assert!(part.complete(4, &Keep::default(), false, false).unwrap_err().to_string().contains("3 bytes"));
+        assert!(folder.stat(name).unwrap().is_none());
+        let part = Part::open(&folder, name, 1, true).unwrap();
+        assert_eq!(part.len_bytes().unwrap(), 3, "it is there to be gone on with");
+        part.write(3, b"d", false).unwrap();
+        let written = Some(UNIX_EPOCH - std::time::Duration::from_millis(1500));
+        let keep = Keep { written, accessed: None, mode: Some(0o4640) };
+        part.complete(4, &keep, true, false).unwrap();
+        let path = directory.path().join("inside/x");
+        let metadata = std::fs::metadata(&path).unwrap();
+        assert_eq!((std::fs::read(path).unwrap(), metadata.modified().ok()), (b"abcd".to_vec(), written));
+        assert_eq!(metadata.permissions().mode() & 0o7777, 0o640, "no set-user-id from a server");
+        assert!(folder.has(name, 4, written) && !folder.has(name, 5, written) && !folder.has(name, 4, None));
+        drop(Part::open(&folder, name, 2, false).unwrap());
+        assert_eq!(std::fs::read_dir(directory.path().join("inside")).unwrap().count(), 1, "an empty part goes");
+    }
+}

@@ -10,7 +10,8 @@ mod upload;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
@@ -22,10 +23,10 @@ use super::on_servers;
 use super::report::{Output, Piece, Report, reason};
 use super::words;
 use crate::failure::Failure;
-use local::Folder;
+use local::{Folder, Keep};
 use progress::Progress;
 
-pub use upload::{End, Temporary};
+pub use upload::Temporary;
 
 /// A file of at most so many bytes goes in one piece, and as one of many.
 const SMALL_BYTES: u64 = 128 << 10;
@@ -42,6 +43,8 @@ pub struct Copying {
     progress: Progress,
     /// Where lines for programs go.
     output: Option<Output>,
+    /// What directories on a server are to be given in the end.
+    directories: Mutex<Vec<(Place, Keep)>>,
 }
 
 /// Why a file was not copied.
@@ -134,7 +137,12 @@ pub fn put(args: &PutArgs) -> Result<(), Failure> {
         let (jobs, inbox) = mpsc::channel(MOST_WAITING);
         let finding = find::on_this_machine(&copying, sources, &place, url.ends_with('/'), jobs);
         let doing = copying.all(inbox, |job: &find::Upload| job.len_bytes, upload::run);
-        copying.watched(async { tokio::join!(finding, doing) }).await;
+        copying
+            .watched(async {
+                tokio::join!(finding, doing);
+                copying.finish_directories().await;
+            })
+            .await;
         copying.sum_up().await
     })
 }
@@ -144,7 +152,7 @@ impl Copying {
     fn new(args: &TransferArgs, sparse: bool, report: &Arc<Report>) -> Arc<Self> {
         let (report, progress) = (Arc::clone(report), Progress::new());
         let output = args.json.then(Output::new);
-        Arc::new(Self { args: args.clone(), sparse, report, progress, output })
+        Arc::new(Self { args: args.clone(), sparse, report, progress, output, directories: Mutex::default() })
     }
 
     /// Shows how far `work` is until it is done, and says what was done in all.
@@ -201,7 +209,7 @@ impl Copying {
     }
 
     /// Tells what became of one file.
-    async fn tell(&self, place: &Place, local: &Path, began: std::time::Instant, outcome: Result<Copied, Trouble>) {
+    async fn tell(&self, place: &Place, local: &Path, began: Instant, outcome: Result<Copied, Trouble>) {
         let mut record = json!({
             "event": "file",
             "url": place.remote.url(&place.path),
@@ -219,17 +227,15 @@ impl Copying {
             Ok(Copied::Skipped) => {
                 set("status", "skipped".into());
             }
-            Err(trouble) => {
-                set("status", "failed".into());
-                set("error", trouble.to_string().into());
-                self.fail(place, trouble);
-            }
+            Err(trouble) => return self.fail(place, trouble).await,
         }
         self.say(&record).await;
     }
 
-    /// Tells of what could not be copied. Of a lost connection once is enough.
-    fn fail(&self, place: &Place, trouble: Trouble) {
+    /// Tells of what could not be copied. Of a lost connection people are told once; that is enough.
+    async fn fail(&self, place: &Place, trouble: Trouble) {
+        let (url, error) = (place.remote.url(&place.path), trouble.to_string());
+        self.say(&json!({ "event": "file", "url": url, "status": "failed", "error": error })).await;
         let was_lost = self.report.is_lost();
         if let Trouble::Remote(error) = &trouble {
             self.report.note_loss(error);

@@ -132,7 +132,8 @@ impl Progress {
         let there = if skipped == 0 { String::new() } else { format!(", {skipped} were there already") };
         let rate = words::size((bytes as f64 / seconds.max(1e-9)) as u64);
         bar.finish_and_clear();
-        eprintln!("{files} files, {} in {seconds:.1} s ({rate}/s){there}", words::size(bytes));
+        let noun = if files == 1 { "file" } else { "files" };
+        eprintln!("{files} {noun}, {} in {seconds:.1} s ({rate}/s){there}", words::size(bytes));
     }
 
     /// Files copied, files skipped, bytes copied.

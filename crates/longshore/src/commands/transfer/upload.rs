@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use client::{File, OpenHow, Times};
+use client::{File, OpenHow, SetAttributes, Times};
+use smb_wire::fscc::FileAttributes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -52,22 +53,43 @@ async fn copy(copying: &Copying, job: &Upload) -> Result<Copied, Trouble> {
         return Ok(Copied::Skipped);
     }
     let temporary = Temporary::new(&job.place, words::tag(len_bytes, keep.written));
-    let (file, start, source) = begin(copying, &temporary, source).await?;
-    copying.progress.was_there(start);
-    let (ours, after) = match &source.data {
-        Some(data) => (send_small(copying, &file, data).await?, None),
-        None => {
-            let (hash, metadata) = send_large(copying, &file, source, start).await?;
-            (hash, Some(metadata))
+    let times = copying.times(&keep);
+    let (start, sha256) = match &source.data {
+        Some(data) if !copying.args.sync => {
+            temporary.write_whole(data, &times).await?;
+            copying.progress.copied(data.len());
+            (0, copying.args.checksum.then(|| hash_of(data)))
         }
+        _ => by_stream(copying, &temporary, source, &times).await?,
     };
-    if after.is_some_and(|now| now.len() != len_bytes || now.modified().ok() != keep.written) {
+    temporary.complete(len_bytes, sha256.as_deref()).await?;
+    copying.set_mode(&job.place, &keep).await?;
+    Ok(Copied::Whole { bytes: len_bytes - start, sha256 })
+}
+
+/// Copies what is large, or to be on stable storage: answers where it went on, and the hash that was asked for.
+async fn by_stream(
+    copying: &Copying,
+    temporary: &Temporary<'_>,
+    source: Source,
+    times: &Times,
+) -> Result<(u64, Option<String>), Trouble> {
+    let (len_bytes, written, path) = (source.len_bytes, source.keep.written, source.path.clone());
+    let (file, start, source) = begin(copying, temporary, source).await?;
+    copying.progress.was_there(start);
+    let (hash, now) = send(copying, &file, source, start).await?;
+    if now.len() != len_bytes || now.modified().ok() != written {
         temporary.remove().await;
-        return Err(Trouble::Differs(format!("{} was changed while it was read; try again", words::shown(&job.local))));
+        return Err(Trouble::Differs(format!("{} was changed while it was read; try again", words::shown(&path))));
     }
-    let end = End { len_bytes, times: copying.times(&keep), sync: copying.args.sync, sha256: ours.clone() };
-    temporary.complete(file, &end).await?;
-    Ok(Copied::Whole { bytes: len_bytes - start, sha256: ours })
+    if copying.args.sync {
+        file.sync().await?;
+    }
+    if *times != Times::default() {
+        file.set_times(times).await?;
+    }
+    file.close().await?;
+    Ok((start, hash))
 }
 
 impl Source {
@@ -101,7 +123,7 @@ async fn is_there(place: &Place, len_bytes: u64, keep: &Keep) -> bool {
 
 /// Opens the temporary file, and says where to go on: at its end, if that ends as the source does at that place.
 async fn begin(copying: &Copying, temporary: &Temporary<'_>, source: Source) -> Result<(File, u64, Source), Trouble> {
-    if !copying.args.resume || source.data.is_some() {
+    if !copying.args.resume {
         return Ok((temporary.open_empty().await?, 0, source));
     }
     let file = temporary.open_as_it_is().await?;
@@ -129,19 +151,7 @@ async fn begin(copying: &Copying, temporary: &Temporary<'_>, source: Source) -> 
     Ok((file, 0, source))
 }
 
-async fn send_small(copying: &Copying, file: &File, data: &[u8]) -> Result<Option<String>, Trouble> {
-    if !data.is_empty() {
-        file.write_at(0, data).await?;
-        copying.progress.copied(data.len());
-    }
-    Ok(copying.args.checksum.then(|| {
-        let mut hash = Sha256::new();
-        hash.update(data);
-        hash.finish()
-    }))
-}
-
-async fn send_large(
+async fn send(
     copying: &Copying,
     file: &File,
     source: Source,
@@ -219,18 +229,6 @@ pub struct Temporary<'a> {
     path: PathBuf,
 }
 
-/// What a file is to be when it is whole.
-pub struct End {
-    /// Its length.
-    pub len_bytes: u64,
-    /// Those of its times that are kept.
-    pub times: Times,
-    /// It is to be on stable storage.
-    pub sync: bool,
-    /// What is in it, if that is to be verified.
-    pub sha256: Option<String>,
-}
-
 impl<'a> Temporary<'a> {
     /// Beside `target`, for the version of the source that has the tag.
     pub fn new(target: &'a Place, tag: u32) -> Self {
@@ -253,29 +251,39 @@ impl<'a> Temporary<'a> {
         let _ = self.target.remote.client.remove(&self.path).await;
     }
 
-    /// Verifies that the server has all of it and gives it its name.
-    pub async fn complete(&self, file: File, end: &End) -> Result<(), Trouble> {
+    /// Makes it of little data in one go.
+    pub async fn write_whole(&self, data: &[u8], times: &Times) -> Result<(), client::Error> {
+        self.target.remote.client.write_whole(&self.path, data, OpenHow::overwrite(), times).await
+    }
+
+    /// Has the server make it of a file it has; `false` when it does not know how.
+    pub async fn copy_of(&self, source: &Path, times: &Times) -> Result<bool, client::Error> {
         let client = &self.target.remote.client;
-        if end.sync {
-            file.sync().await?;
+        match client.copy(source, &self.path).await {
+            Err(error) if error.is_unsupported() => return Ok(false),
+            copied => copied?,
+        };
+        if *times != Times::default() {
+            client.set_attributes(&self.path, &SetAttributes { times: *times, ..SetAttributes::default() }).await?;
         }
-        if end.times != Times::default() {
-            file.set_times(&end.times).await?;
+        Ok(true)
+    }
+
+    /// Verifies that the server has all of it, and with a hash that it has nothing else, and gives it its name.
+    pub async fn complete(&self, len_bytes: u64, sha256: Option<&str>) -> Result<(), Trouble> {
+        let client = &self.target.remote.client;
+        let there = client.stat(&self.path).await?.len_bytes;
+        if there != len_bytes {
+            return Err(Trouble::Differs(format!("the server has {there} bytes instead of {len_bytes}; try again")));
         }
-        let there = file.stat().await?.len_bytes;
-        file.close().await?;
-        if there != end.len_bytes {
-            let wanted = end.len_bytes;
-            return Err(Trouble::Differs(format!("the server has {there} bytes instead of {wanted}; try again")));
-        }
-        if let Some(ours) = &end.sha256 {
+        if let Some(ours) = sha256 {
             let file = client.open(&self.path).await?;
-            if hash_of_remote(&file, end.len_bytes).await? != *ours {
-                drop(file);
+            let theirs = hash_of_remote(&file, len_bytes).await?;
+            file.close().await?;
+            if theirs != ours {
                 self.remove().await;
                 return Err(Trouble::Differs("what the server has differs from the source; try again".into()));
             }
-            file.close().await?;
         }
         let renamed = client.rename(&self.path, &self.target.path, true).await;
         if renamed.as_ref().is_err_and(|error| !error.is_of_the_connection()) {
@@ -286,12 +294,59 @@ impl<'a> Temporary<'a> {
     }
 }
 
+fn hash_of(data: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(data);
+    hash.finish()
+}
+
 impl Copying {
     /// The times a copy on a server is given.
     fn times(&self, keep: &Keep) -> Times {
         match self.args.no_times {
             true => Times::default(),
             false => Times { written: keep.written, accessed: keep.accessed, ..Times::default() },
+        }
+    }
+
+    /// Gives a copy on a server the mode of its source, where that is wanted; a server without modes can only be told that
+    /// nobody is to write.
+    async fn set_mode(&self, place: &Place, keep: &Keep) -> Result<(), client::Error> {
+        const OWNER_WRITES: u32 = 0o200;
+        let read_only = keep.mode.is_some_and(|mode| mode & OWNER_WRITES == 0);
+        let set = match place.remote.has_modes() {
+            true => SetAttributes { mode: keep.mode, ..SetAttributes::default() },
+            false if read_only => SetAttributes { dos: Some(FileAttributes::READONLY), ..SetAttributes::default() },
+            false => return Ok(()),
+        };
+        if self.args.preserve { place.remote.client.set_attributes(&place.path, &set).await } else { Ok(()) }
+    }
+
+    /// Notes what a directory on a server is to be given when nothing more is written into it.
+    pub(super) fn keep_for(&self, place: &Place, keep: Keep) {
+        if !self.args.no_times
+            && let Ok(mut directories) = self.directories.lock()
+        {
+            directories.push((place.clone(), keep));
+        }
+    }
+
+    /// Gives directories on a server what was noted.
+    pub(super) async fn finish_directories(&self) {
+        let directories = self.directories.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default();
+        // The innermost first: what is set in a directory may change it.
+        for (place, keep) in directories.iter().rev() {
+            if self.report.is_lost() {
+                return;
+            }
+            let set = SetAttributes {
+                times: self.times(keep),
+                mode: keep.mode.filter(|_| self.args.preserve && place.remote.has_modes()),
+                ..SetAttributes::default()
+            };
+            if let Err(error) = place.remote.client.set_attributes(&place.path, &set).await {
+                self.fail(place, error.into()).await;
+            }
         }
     }
 }

@@ -81,6 +81,7 @@ pub fn read(c: &mut Compound, args: &ReadArgs, out: &mut ReplyWriter) -> Answer 
             put_read_head(count as u32, offset + count as u64 >= file.attr.len_bytes, out);
             out.set_pages(pages);
             c.tally.read_pages += 1;
+            c.tally.read_pages_bytes += count as u64;
             count
         }
         None => {
@@ -141,8 +142,12 @@ pub fn write(c: &mut Compound, args: &WriteArgs<'_>, out: &mut ReplyWriter) -> A
         store(c, target, &file, head.offset_bytes, data, head.stable)?;
     }
     let count_bytes = data.len() as u32;
-    let counter = if c.cx.wait == Wait::Never { &mut c.tally.write_inline } else { &mut c.tally.write_worker };
-    *counter += u64::from(count_bytes > 0);
+    if c.cx.wait == Wait::Never {
+        c.tally.write_inline += u64::from(count_bytes > 0);
+    } else {
+        c.tally.write_worker += u64::from(count_bytes > 0);
+        c.tally.write_worker_bytes += u64::from(count_bytes);
+    }
     c.tally.write_bytes += u64::from(count_bytes);
     answer(Ok(WriteOk { count_bytes, committed: head.stable, verifier }), out)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nfs_wire::nfs4::{Attr as A, AttrSource, Bitmap, DirWriter, NfsStat4, ReaddirArgs};
 use nfs_wire::xdr::{Put, Xdr};
-use vfs::{Access, Name, Node, Path};
+use vfs::{Access, Name, Node, Path, Wait};
 
 use super::object::is_readable;
 use crate::files::Target;
@@ -13,7 +13,7 @@ use crate::nfs3::LOOK;
 use crate::nfs4::compound::Compound;
 use crate::nfs4::failure::{Answer, Done, Stop};
 use crate::nfs4::fh::{Fh, attr_of, root_of};
-use crate::nfs4::view::{View, entry_fileid};
+use crate::nfs4::view::{View, entry_fileid, supported};
 use crate::reply::ReplyWriter;
 use crate::server::Exported;
 
@@ -45,7 +45,9 @@ pub fn readdir(c: &mut Compound, args: &ReaddirArgs, out: &mut ReplyWriter) -> A
     if most < EMPTY_BYTES {
         return Err(NfsStat4::TOOSMALL.into());
     }
-    c.must_wait()?;
+    if !may_go_in_place(fh, args, most) {
+        c.must_wait()?;
+    }
     let mut list =
         Listing { c, args, writer: DirWriter::begin(VERIFIER, args.dir_count_bytes, most, out), failed: None };
     let eof = match fh {
@@ -55,6 +57,14 @@ pub fn readdir(c: &mut Compound, args: &ReaddirArgs, out: &mut ReplyWriter) -> A
     match list.failed {
         Some(stop) => Err(stop),
         None => Ok(list.writer.end(eof, out)),
+    }
+}
+
+/// Whether a further part of a listing can be had from memory; for an entry's ACL the entry is opened.
+fn may_go_in_place(fh: &Fh, args: &ReaddirArgs, most_bytes: usize) -> bool {
+    match fh {
+        Fh::Real(dir) if args.cookie != 0 => !args.request.has(A::Acl) && dir.object.listed.is_quick(most_bytes),
+        _ => false,
     }
 }
 
@@ -96,8 +106,10 @@ impl Listing<'_> {
 
     /// The entries of a directory; true at its end.
     fn entries(&mut self, dir: &Target, out: &mut ReplyWriter) -> Done<bool> {
+        let begun_us = self.c.cx.server.env.clock.monotonic_us();
         let attr = attr_of(&self.c.cx, dir)?;
         let node = dir.open(&self.c.cx, Access::READ, &attr)?;
+        let supported = supported(self.c.minor, Some(&dir.object.export));
         let names_only = self.args.request.minus(&Bitmap::of(OF_ENTRIES)).is_empty();
         let from = self.args.cookie;
         let mut list = |entry: vfs::DirEntry<'_>| {
@@ -106,28 +118,39 @@ impl Listing<'_> {
                 let source = Bare { status: NfsStat4::OK, fileid: entry.ino };
                 return self.writer.entry(cookie, name, &self.args.request, &source, out);
             }
-            match self.entry(dir, entry.name, cookie, out) {
+            match self.entry(dir, supported, entry.name, cookie, out) {
                 Ok(fits) => fits,
                 // Gone meanwhile.
                 Err(Stop::Status(NfsStat4::NOENT)) => true,
                 Err(stop) => self.without(name, cookie, entry.ino, stop, out),
             }
         };
-        Ok(node.read_dir(from, &mut list)?)
+        let eof = node.read_dir(from, &mut list)?;
+        let took_us = self.c.cx.server.env.clock.monotonic_us().saturating_sub(begun_us);
+        dir.object.listed.note(took_us, self.writer.count());
+        Ok(eof)
     }
 
     /// An entry with its attributes; false when it does not fit.
-    fn entry(&mut self, dir: &Target, name: Name<'_>, cookie: u64, out: &mut ReplyWriter) -> Done<bool> {
+    fn entry(
+        &mut self,
+        dir: &Target,
+        supported: Bitmap,
+        name: Name<'_>,
+        cookie: u64,
+        out: &mut ReplyWriter,
+    ) -> Done<bool> {
         let export = &dir.object.export;
         let (attr, handle) = if self.args.request.has(A::Filehandle) {
             let (attr, handle) = export.backend.entry_handle(&dir.cred, &*dir.object.node, name)?;
             (attr, self.c.cx.server.key.seal(&export.id, &handle).ok_or(NfsStat4::SERVERFAULT)?)
         } else {
             let path = Path::here().join(name);
-            (export.backend.attr_at(&dir.cred, &*dir.object.node, &path, self.c.cx.wait)?, Vec::new())
+            // Whether it may wait was decided for the listing.
+            (export.backend.attr_at(&dir.cred, &*dir.object.node, &path, Wait::Allowed)?, Vec::new())
         };
         let node = self.node_for_acl(dir, name)?;
-        let view = View::of(&self.c.cx.server, self.c.minor, export, attr, &handle, node.as_deref());
+        let view = View::with(&self.c.cx.server, supported, export, attr, &handle, node.as_deref());
         Ok(self.writer.entry(cookie, name.as_bytes(), &self.args.request, &view, out))
     }
 

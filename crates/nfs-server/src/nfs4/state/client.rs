@@ -65,6 +65,10 @@ pub(crate) struct Client {
     pub kept: AtomicBool,
     /// Since when it was seen to hold nothing; 0 when it held something.
     idle_since_ms: AtomicU64,
+    /// How long it must have held nothing before the store forgets it.
+    pub patience_ms: AtomicU64,
+    /// The store has forgotten it before.
+    pub forgotten: AtomicBool,
     /// Delegations were taken from it that it has not been told of.
     pub revoked: AtomicU32,
     pub holdings: Mutex<Holdings>,
@@ -122,6 +126,8 @@ impl Client {
             reclaimed: AtomicBool::new(false),
             kept: AtomicBool::new(false),
             idle_since_ms: AtomicU64::new(0),
+            patience_ms: AtomicU64::new(0),
+            forgotten: AtomicBool::new(false),
             revoked: AtomicU32::new(0),
             holdings: Mutex::default(),
             creating: Mutex::default(),
@@ -171,8 +177,9 @@ impl Client {
         }
         // 0 is not a time here.
         let now_ms = now_ms.max(1);
-        let first = self.idle_since_ms.compare_exchange(0, now_ms, Relaxed, Relaxed);
-        first.is_err_and(|since_ms| now_ms.saturating_sub(since_ms) >= for_ms)
+        let before = self.idle_since_ms.compare_exchange(0, now_ms, Relaxed, Relaxed);
+        let since_ms = before.map_or_else(|since_ms| since_ms, |_| now_ms);
+        now_ms.saturating_sub(since_ms) >= for_ms
     }
 
     /// Whether its name cannot be given to somebody else.

@@ -17,8 +17,11 @@ use crate::store::{Store, StoreChange};
 /// Whoever has reclaimed something so lately may not be done.
 const STILL_AT_IT_MS: u64 = 2_000;
 
-/// How long a client that holds nothing any more is remembered.
-const IDLE_MS: u64 = 10_000;
+/// How long a client that holds nothing any more is remembered at most, and from the second time on. At first it is
+/// forgotten at once: it may have unmounted, and with NFSv4.0 nothing else tells (RFC 7530 9.6.3 would have everybody wait
+/// for it after a restart).
+const MOST_PATIENCE_MS: u64 = 10_000;
+const SECOND_PATIENCE_MS: u64 = 2_000;
 
 type Name = (Family, Box<[u8]>);
 
@@ -130,6 +133,10 @@ impl Grace {
         if inner.records.contains_key(&name) {
             return;
         }
+        if client.forgotten.swap(false, Relaxed) {
+            let patience_ms = client.patience_ms.load(Relaxed).saturating_mul(2);
+            client.patience_ms.store(patience_ms.clamp(SECOND_PATIENCE_MS, MOST_PATIENCE_MS), Relaxed);
+        }
         inner.last_id += 1;
         let id = inner.last_id;
         let record = encode(&name);
@@ -142,8 +149,8 @@ impl Grace {
         self.store.is_some() && !client.kept.load(SeqCst)
     }
 
-    /// Forgets those of `clients` that have held nothing for a while: one that opens a file now and then is not written
-    /// down each time. May wait.
+    /// Forgets those of `clients` that hold nothing any more; sooner or later, for one that opens a file now and then is not
+    /// to be written down each time. May wait.
     pub fn tidy(&self, clients: &[Arc<Client>], now_ms: u64) {
         if self.store.is_none() || self.is_on(now_ms) {
             return;
@@ -154,10 +161,11 @@ impl Grace {
             // Whoever begins to hold something counts it first and looks at `kept` then; here it is the other way round, so
             // that one of the two sees the other.
             client.kept.store(false, SeqCst);
-            if !client.has_been_idle(now_ms, IDLE_MS) {
+            if !client.has_been_idle(now_ms, client.patience_ms.load(Relaxed)) {
                 client.kept.store(true, SeqCst);
                 continue;
             }
+            client.forgotten.store(true, Relaxed);
             gone.extend(inner.records.remove(&name_of(client)).map(|id| StoreChange::Remove { id }));
         }
         self.apply(&gone);
@@ -252,15 +260,34 @@ pub(crate) mod tests {
         one.holdings.lock().admit_state(NfsStat4::RESOURCE).unwrap();
         grace.keep(&one);
         grace.keep(&other);
+        assert_eq!(store.0.lock().len(), 2);
         let both = [Arc::clone(&one), other];
         grace.tidy(&both, 6);
-        assert_eq!(store.0.lock().len(), 2, "not so fast");
-        grace.tidy(&both, 6 + IDLE_MS);
         assert_eq!(store.0.lock().len(), 1, "one of them holds nothing");
         one.holdings.lock().forget_state();
-        grace.tidy(&both, 7 + IDLE_MS);
-        grace.tidy(&both, 7 + 2 * IDLE_MS);
+        grace.tidy(&both, 7);
         assert!(!Grace::new(Some(store as _), 5, 90).is_on(5));
+    }
+
+    #[test]
+    fn who_opens_a_file_now_and_then_is_not_written_down_each_time() {
+        let store = Arc::new(Map::default());
+        let grace = Grace::new(Some(Arc::clone(&store) as _), 0, 90);
+        let one = [client(b"one")];
+        let forgets_after = |from_ms: u64| {
+            grace.keep(&one[0]);
+            let ms = (0..).step_by(1000).find(|ms| {
+                grace.tidy(&one, from_ms + ms);
+                store.0.lock().is_empty()
+            });
+            // It holds something for a moment.
+            one[0].holdings.lock().admit_state(NfsStat4::RESOURCE).unwrap();
+            one[0].has_been_idle(from_ms, 0);
+            one[0].holdings.lock().forget_state();
+            ms.unwrap()
+        };
+        let waits = [10, 100, 200, 300, 400, 500].map(|secs| forgets_after(secs * 1000));
+        assert_eq!(waits, [0, 2_000, 4_000, 8_000, 10_000, 10_000]);
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub(crate) struct State {
     env: Env,
     last_number: AtomicU64,
     last_session: AtomicU32,
+    /// CB_RECALLs sent.
+    recalls: AtomicU64,
 }
 
 impl State {
@@ -87,6 +89,7 @@ impl State {
             env: env.clone(),
             last_number: AtomicU64::new(0),
             last_session: AtomicU32::new(0),
+            recalls: AtomicU64::new(0),
         });
         let sink = Arc::new(Sink::new(&state));
         table.serve_delegations(Arc::clone(&sink) as _, sink as _, lease_ms);
@@ -96,6 +99,16 @@ impl State {
     /// Now.
     pub fn now_ms(&self) -> u64 {
         self.env.clock.monotonic_ms()
+    }
+
+    /// All clients.
+    pub fn clients(&self) -> Vec<Arc<Client>> {
+        self.registry.lock().all().cloned().collect()
+    }
+
+    /// CB_RECALLs sent.
+    pub fn recalls(&self) -> u64 {
+        self.recalls.load(Relaxed)
     }
 
     /// Eight bytes nobody can guess.

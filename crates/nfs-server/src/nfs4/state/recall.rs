@@ -151,6 +151,7 @@ impl State {
     }
 
     fn ask_for(&self, delegation: &Arc<Delegation>) {
+        self.recalls.fetch_add(1, Relaxed);
         delegation.asked_ms.store(self.now_ms(), Relaxed);
         let handle = &delegation.target.object.handle;
         let args = CbRecallArgs { stateid: delegation.stateid, truncate: false, handle: Bounded(handle) };

@@ -280,6 +280,9 @@ impl Claim<'_> {
         {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
+        if !durability.persistent && self.flags & DURABLE_PERSISTENT != 0 {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
         if self.lease.is_some() && !self.is_named(file) {
             return Err(NtStatus::INVALID_PARAMETER);
         }

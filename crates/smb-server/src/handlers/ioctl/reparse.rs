@@ -1,10 +1,12 @@
 //! Reparse points (MS-FSA 2.1.5.10.17, 2.1.5.10.37, 2.1.5.10.3): symbolic links, and no others.
 
+use std::sync::Arc;
+
 use smb_wire::NtStatus;
 use smb_wire::codec::Reader;
 use smb_wire::fscc::{AccessMask, NotifyFilter, ReparseError, SymlinkReparse, reparse_tag};
 use smb_wire::smb2::IoctlRequest;
-use vfs::{Access, Disposition, FileKind, OpenHow, Path, Rename, Wait, WantKind};
+use vfs::{Access, Disposition, FileKind, Node, OpenHow, Path, Rename, Wait, WantKind};
 
 use super::{on_worker, put};
 use crate::dispatch::Request;
@@ -24,10 +26,15 @@ pub(super) async fn get(request: &mut Request<'_>, asked: &IoctlRequest<'_>, out
         special.put(&mut output);
         return answer(&open, asked, &output, out);
     }
-    if file.node.kind() != FileKind::Symlink {
+    if file.node.kind() != FileKind::Symlink && file.became_link.get().is_none() {
         return Err(NtStatus::NOT_A_REPARSE_POINT.into());
     }
-    let target = on_worker(request, &open, |file| Ok(links::to_wire(&file.path()?, &file.node.read_link()?))).await?;
+    let read = |file: &FileOpen| {
+        let target =
+            if file.became_link.get().is_some() { link_at(file)?.read_link()? } else { file.node.read_link()? };
+        Ok(links::to_wire(&file.path()?, &target))
+    };
+    let target = on_worker(request, &open, read).await?;
     let target = target.ok_or(NtStatus::ACCESS_DENIED)?; // it leads outside
     let mut output = Vec::new();
     SymlinkReparse { target: &target, relative: true }.put(&mut output);
@@ -47,7 +54,17 @@ fn may_change(request: &Request<'_>, open: &crate::open::Open) -> Result<(), NtS
     if request.tree()?.writable { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
 }
 
-/// FSCTL_SET_REPARSE_POINT: the empty file or directory becomes a link. The open stays one of what it was made with.
+/// The link that an open's file became.
+fn link_at(file: &FileOpen) -> Result<Arc<dyn Node>, Failure> {
+    let backend = &file.share.backend;
+    let (access, disposition, kind) = (Access::empty(), Disposition::Open, WantKind::Any);
+    let how = OpenHow { access, disposition, kind, follow: false, mode: 0 };
+    let opened = backend.open(&file.cred, &*backend.root(), &file.path()?, &how, Wait::Allowed)?;
+    if opened.node.kind() == FileKind::Symlink { Ok(opened.node) } else { Err(NtStatus::NOT_A_REPARSE_POINT.into()) }
+}
+
+/// FSCTL_SET_REPARSE_POINT: the empty file or directory becomes a link. The open stays one of what it was made with, but
+/// the link is what it reads, renames and deletes.
 pub(super) async fn set(request: &mut Request<'_>, asked: &IoctlRequest<'_>, out: &mut ReplyWriter) -> Outcome {
     let open = request.open(asked.handle)?;
     let file = open.file()?;
@@ -56,7 +73,7 @@ pub(super) async fn set(request: &mut Request<'_>, asked: &IoctlRequest<'_>, out
         ReparseError::Truncated => NtStatus::IO_REPARSE_DATA_INVALID,
         ReparseError::OtherTag(_) => NtStatus::NOT_SUPPORTED,
     })?;
-    if !matches!(file.node.kind(), FileKind::File | FileKind::Directory) {
+    if !matches!(file.node.kind(), FileKind::File | FileKind::Directory) || file.became_link.get().is_some() {
         return Err(NtStatus::IO_REPARSE_TAG_MISMATCH.into());
     }
     let path = file.path()?;
@@ -92,6 +109,9 @@ fn become_link(file: &FileOpen, path: &Path, target: &[u8], beside: u64) -> Resu
             return Err(error.into());
         }
     }
+    let link = backend.attr_at(&file.cred, &*root, path, Wait::Allowed)?;
+    // A second time it is no file any more that could become a link.
+    let _ = file.became_link.set((path.clone(), link.id));
     tell(file, path);
     Ok(())
 }

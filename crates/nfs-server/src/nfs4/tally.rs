@@ -1,0 +1,126 @@
+//! What one compound is to be counted as. It may be done on a worker, and the shard's counters only its own thread may
+//! touch: so it is noted here, and added to them when the compound is done.
+
+use nfs_wire::nfs4::{NfsStat4, OpNum};
+
+use crate::PathCounters;
+use crate::counters::of_operation;
+
+/// Operations noted without memory of their own: more than most compounds have.
+const FEW: usize = 16;
+
+/// Counts of a compound.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    pub read_pages: u64,
+    pub read_copy: u64,
+    pub read_waited: u64,
+    pub read_bytes: u64,
+    pub read_pages_bytes: u64,
+    pub write_inline: u64,
+    pub write_worker: u64,
+    pub write_bytes: u64,
+    pub write_worker_bytes: u64,
+    first: [u8; FEW],
+    count: usize,
+    others: Vec<u8>,
+    failed: bool,
+    about: Option<OpNum>,
+}
+
+impl Tally {
+    /// An operation was done. One that failed is the last.
+    pub fn did(&mut self, number: OpNum, status: NfsStat4) {
+        let operation = of_operation(number) as u8;
+        match self.first.get_mut(self.count) {
+            Some(place) => *place = operation,
+            None => self.others.push(operation),
+        }
+        self.count += 1;
+        self.failed = status != NfsStat4::OK;
+        if self.about.is_none_or(|before| weight(number) >= weight(before)) {
+            self.about = Some(number);
+        }
+    }
+
+    /// Where it is counted what the compound was about, and how long that took: its last operation but for those that only
+    /// lead to others or look at what they did.
+    pub fn about(&self) -> usize {
+        of_operation(self.about.unwrap_or(OpNum::Illegal))
+    }
+
+    /// Adds itself to the counters.
+    pub fn count(&self, counters: &PathCounters) {
+        for (counter, by) in [
+            (&counters.read_pages, self.read_pages),
+            (&counters.read_copy, self.read_copy),
+            (&counters.read_waited, self.read_waited),
+            (&counters.read_bytes, self.read_bytes),
+            (&counters.read_pages_bytes, self.read_pages_bytes),
+            (&counters.write_inline, self.write_inline),
+            (&counters.write_worker, self.write_worker),
+            (&counters.write_bytes, self.write_bytes),
+            (&counters.write_worker_bytes, self.write_worker_bytes),
+        ] {
+            if by > 0 {
+                PathCounters::bump(counter, by);
+            }
+        }
+        for (index, operation) in self.first.iter().take(self.count).chain(&self.others).enumerate() {
+            counters.operations.count(usize::from(*operation), self.failed && index + 1 == self.count);
+        }
+    }
+}
+
+/// How much an operation says about what its compound is for.
+fn weight(number: OpNum) -> u8 {
+    match number {
+        OpNum::Sequence | OpNum::Putfh | OpNum::Putrootfh | OpNum::Putpubfh | OpNum::Savefh | OpNum::Restorefh => 0,
+        OpNum::Getfh => 1,
+        OpNum::Getattr => 2,
+        OpNum::Access | OpNum::Verify | OpNum::Nverify => 3,
+        _ => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::metrics::OperationTotals;
+
+    fn done(numbers: &[OpNum], last: NfsStat4) -> Tally {
+        let mut tally = Tally::default();
+        for (index, number) in numbers.iter().enumerate() {
+            tally.did(*number, if index + 1 == numbers.len() { last } else { NfsStat4::OK });
+        }
+        tally
+    }
+
+    #[test]
+    fn a_compound_is_about_what_it_is_sent_for() {
+        use OpNum::*;
+        for (numbers, about) in [
+            (&[Sequence, Putfh, Read][..], Read),
+            (&[Sequence, Putfh, Savefh, Lookup, Getfh, Getattr], Lookup),
+            (&[Sequence, Putfh, Open, Getfh, Access, Getattr], Open),
+            (&[Sequence, Putfh, Access, Getattr], Access),
+            (&[Sequence, Putfh, Getattr], Getattr),
+            (&[Sequence], Sequence),
+            (&[Putfh, Close, Getattr], Close),
+        ] {
+            assert_eq!(done(numbers, NfsStat4::OK).about(), of_operation(about), "{numbers:?}");
+        }
+    }
+
+    #[test]
+    fn each_operation_counts_and_only_the_last_can_have_failed() {
+        let counters = PathCounters::default();
+        let many = vec![OpNum::Lookup; 3 * FEW];
+        done(&many, NfsStat4::NOENT).count(&counters);
+        done(&[OpNum::Putfh, OpNum::Lookup], NfsStat4::OK).count(&counters);
+        let sums = OperationTotals::sum([&counters.operations]);
+        let lookup = &sums[of_operation(OpNum::Lookup)];
+        assert_eq!((lookup.count, lookup.errors), (3 * FEW as u64 + 1, 1));
+        assert_eq!(sums[of_operation(OpNum::Putfh)].count, 1);
+    }
+}
