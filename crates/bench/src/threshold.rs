@@ -51,8 +51,8 @@ pub enum Recommendation {
     From(u32),
     /// Always copy: from no size on is moving better and nowhere worse.
     Off,
-    /// No size had runs enough on both sides for a verdict.
-    Unknown,
+    /// Whether moving requests of this size is no worse cannot be said: too few blocks, or intervals too wide.
+    Undecided(u32),
 }
 
 /// The two sides of every request size. `thresholds` are the targets', in the plan's order; none is `off`.
@@ -115,32 +115,56 @@ fn gain(logs: &[f64], seed: u64, criteria: &Criteria) -> Option<Gain> {
     Some(Gain { gain, low, high, verdict })
 }
 
-/// The least request size from which on moving is nowhere worse, by the whole interval, and at which it is better by one
-/// measure at least.
-pub fn recommend(boundaries: &[Boundary]) -> Recommendation {
-    let judged = |b: &Boundary| [b.rate, b.cpu].into_iter().flatten().any(|g| g.verdict != Verdict::TooFew);
-    if !boundaries.iter().any(judged) {
-        return Recommendation::Unknown;
+/// What is to be said of moving requests of one size, over all loads and both measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moving {
+    /// Nowhere worse, and somewhere better.
+    Better,
+    /// Nowhere worse nor better.
+    AsGood,
+    /// Worse somewhere.
+    Worse,
+    /// Nobody knows.
+    Open,
+}
+
+impl Moving {
+    fn of<'a>(boundaries: impl Iterator<Item = &'a Boundary>) -> Self {
+        let mut all = Self::AsGood;
+        for boundary in boundaries {
+            // The server's CPU time need not be known; the rate is, where anything was measured.
+            let verdicts =
+                [Some(boundary.rate.map_or(Verdict::TooFew, |g| g.verdict)), boundary.cpu.map(|g| g.verdict)];
+            for verdict in verdicts.into_iter().flatten() {
+                all = match (all, verdict) {
+                    (Self::Worse, _) | (_, Verdict::Worse) => Self::Worse,
+                    (Self::Open, _) | (_, Verdict::Ambiguous | Verdict::TooFew) => Self::Open,
+                    (Self::Better, _) | (_, Verdict::Better) => Self::Better,
+                    (Self::AsGood, Verdict::Equivalent) => Self::AsGood,
+                };
+            }
+        }
+        all
     }
+}
+
+/// The least request size from which on moving is nowhere worse, by the whole interval, and at which it is better by one
+/// measure at least. A size of which nothing can be said ends the search: what lies below it is not recommended on a guess,
+/// and where nothing above it is better, neither is anything else.
+pub fn recommend(boundaries: &[Boundary]) -> Recommendation {
     let mut sizes: Vec<u32> = boundaries.iter().map(|b| b.block_size_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let of = |size: u32| boundaries.iter().filter(move |b| b.block_size_bytes == size);
     let mut least = None;
     for size in sizes.into_iter().rev() {
-        if !of(size).all(nowhere_worse) {
-            break;
-        }
-        if of(size).any(|b| [b.rate, b.cpu].into_iter().flatten().any(|g| g.verdict == Verdict::Better)) {
-            least = Some(size);
+        match Moving::of(boundaries.iter().filter(|b| b.block_size_bytes == size)) {
+            Moving::Better => least = Some(size),
+            Moving::AsGood => {}
+            Moving::Worse => break,
+            Moving::Open => return least.map_or(Recommendation::Undecided(size), Recommendation::From),
         }
     }
     least.map_or(Recommendation::Off, Recommendation::From)
-}
-
-fn nowhere_worse(boundary: &Boundary) -> bool {
-    let good = |gain: &Gain| matches!(gain.verdict, Verdict::Better | Verdict::Equivalent);
-    boundary.rate.as_ref().is_some_and(good) && boundary.cpu.as_ref().is_none_or(good)
 }
 
 /// The boundary as a table for a terminal.
@@ -254,14 +278,36 @@ mod tests {
         assert_eq!(of([1.0, 1.0, 1.0]).1, Recommendation::Off);
     }
 
+    /// A boundary whose rate and CPU time have these verdicts.
+    fn judged(block_size_bytes: u32, rate: Verdict, cpu: Option<Verdict>) -> Boundary {
+        let gain = |verdict| Gain { gain: 1.0, low: 1.0, high: 1.0, verdict };
+        let (rate, cpu) = (Some(gain(rate)), cpu.map(gain));
+        Boundary { operation: Operation::Read, block_size_bytes, connections: 1, blocks: 8, rate, cpu }
+    }
+
+    #[test]
+    fn doubt_is_not_taken_for_an_answer() {
+        use Verdict::{Ambiguous, Better, Equivalent, Worse};
+        let large = |rate, cpu| judged(1 << 20, rate, Some(cpu));
+        let small = |rate, cpu| judged(4_096, rate, Some(cpu));
+        let of = |all: [Boundary; 2]| recommend(&all);
+        assert_eq!(of([large(Ambiguous, Better), small(Better, Better)]), Recommendation::Undecided(1 << 20));
+        assert_eq!(of([large(Equivalent, Better), small(Ambiguous, Better)]), Recommendation::From(1 << 20));
+        assert_eq!(of([large(Equivalent, Equivalent), small(Ambiguous, Better)]), Recommendation::Undecided(4_096));
+        assert_eq!(of([large(Ambiguous, Worse), small(Better, Better)]), Recommendation::Off, "worse is worse");
+        let on_four = Boundary { connections: 4, ..large(Worse, Better) };
+        assert_eq!(of([large(Better, Better), on_four]), Recommendation::Off, "with more connections it is worse");
+        assert_eq!(recommend(&[judged(4_096, Better, None)]), Recommendation::From(4_096), "CPU time unknown");
+    }
+
     #[test]
     fn without_both_sides_nothing_is_recommended() {
         let plan = plan();
         let observations = observed(&plan, [1.0, 1.0, 2.0]);
         let few: Vec<_> = observations.iter().filter(|o| o.block < 3).cloned().collect();
-        assert_eq!(recommend(&boundaries(&plan, &few, &THRESHOLDS)), Recommendation::Unknown);
+        assert_eq!(recommend(&boundaries(&plan, &few, &THRESHOLDS)), Recommendation::Undecided(1 << 20));
         let all_move = boundaries(&plan, &observations, &[Some(1), Some(1), Some(1)]);
         assert!(all_move.iter().all(|b| b.rate.is_none() && b.blocks == 0));
-        assert_eq!(recommend(&all_move), Recommendation::Unknown);
+        assert_eq!(recommend(&all_move), Recommendation::Undecided(1 << 20));
     }
 }

@@ -229,7 +229,7 @@ fn a_threshold_is_swept_and_each_run_is_seen_to_take_its_path() {
     let said = text(&output.stdout);
     assert!(said.contains("read 4 KiB × 1: rate not known; CPU not known; 0 blocks"), "both copy: {said}");
     assert!(said.contains("read 128 KiB × 1: rate ") && said.contains("no verdict; 2 blocks"), "{said}");
-    assert!(said.contains("Recommended: nothing: too few runs count"), "{said}");
+    assert!(said.contains("Recommended: nothing yet: more blocks"), "{said}");
     let json = std::fs::read_to_string(out.join("report.json")).unwrap();
     assert!(json.contains("moving against copying"));
     assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);
@@ -282,26 +282,62 @@ fn without_peers_nothing_is_compared_and_nothing_goes_on_running() {
     assert_eq!(with_environment(&docs), 0);
 }
 
+/// A sweep that would go on for hours, with two servers, in the midst of its first run.
+fn endless_sweep(home: &Path, docs: &str) -> std::process::Child {
+    let sweep = ["bench", "threshold", docs, "--thresholds", "off,4k", "--runtime", "60m", "--size", "1m", "--json"];
+    let mut command = longshore(home, &sweep);
+    command.env("BENCH_TEST", docs).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while std::fs::read_dir(docs).unwrap().count() == 0 && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(with_environment(docs), 3, "two servers and the sweep");
+    child
+}
+
+fn interrupt(child: &std::process::Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+}
+
+/// What the servers of a sweep wrote and did not remove.
+fn left_by(pid: u32) -> usize {
+    let begin = format!("longshore-bench-{pid}-");
+    let all = std::fs::read_dir("/tmp").unwrap().flatten();
+    all.filter(|entry| entry.file_name().to_string_lossy().starts_with(&begin)).count()
+}
+
 #[test]
 fn a_signal_ends_a_sweep_in_order_with_all_its_servers() {
     let (home, docs) = home_with_share();
-    let sweep = ["bench", "threshold", &docs, "--thresholds", "off,4k", "--runtime", "60m", "--size", "1m", "--json"];
-    let mut command = longshore(home.path(), &sweep);
-    command.env("BENCH_TEST", &docs).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = command.spawn().unwrap();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while std::fs::read_dir(&docs).unwrap().count() == 0 && std::time::Instant::now() < deadline {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert_eq!(with_environment(&docs), 3, "two servers and the sweep");
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let child = endless_sweep(home.path(), &docs);
+    let pid = child.id();
+    assert_eq!(left_by(pid), 2);
+    interrupt(&child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let report = json(&output);
     let observations = report["observations"].as_array().unwrap();
     assert!(observations.iter().all(|o| o["outcome"]["discarded"]["reason"] == "interrupted"), "{report}");
-    assert_eq!(with_environment(&docs), 0);
+    assert_eq!((with_environment(&docs), left_by(pid)), (0, 0));
     assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_and_leaves_no_server_either() {
+    let (home, docs) = home_with_share();
+    let mut child = endless_sweep(home.path(), &docs);
+    while child.try_wait().unwrap().is_none() {
+        interrupt(&child);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while with_environment(&docs) > 0 && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!((with_environment(&docs), left_by(child.id())), (0, 0));
 }
 
 /// How many processes have this in their environment under the tests' name for it.

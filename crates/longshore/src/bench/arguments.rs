@@ -99,7 +99,8 @@ pub struct AccessArgs {
 #[command(after_help = "\
 Each job makes a file (longshore-bench.0 and so on) in the directory of the URL, keeps its requests in flight for the \
 ramp and the run, and counts what completes in the run. The client's CPU time is that of the threads that make the load; \
-the server's is known where it runs on this machine.
+the server's is known where it runs on this machine. Over NFS a WRITE is unstable and the client commits as it goes, which \
+is part of what is measured.
 
 Examples:
   longshore bench run smb://anna@server/docs --bs 1m
@@ -381,7 +382,8 @@ not count and fails the sweep. Then, for each size: how many times faster, and w
 were moved than copied in the same block.
 
 The recommendation is the least size from which on moving is never worse than the margin, in rate and in CPU time, by \
-the whole interval, and better in one of them at that size; or `off`.
+the whole interval, and better in one of them at that size; or `off` where it is worse. Where the intervals are too wide \
+to say so, nothing is recommended.
 
 Example:
   longshore bench threshold /srv/bench --blocks 12 --connections 1 --out results")]

@@ -28,12 +28,16 @@ const MOST_LINES: usize = 400;
 
 /// What runs now, for a process that ends without unwinding.
 static RUNNING: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+/// What was written, likewise.
+static WRITTEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Ends everything that was started, at once.
+/// Ends everything that was started, at once, and removes what was written.
 pub fn end_all() {
     let running = std::mem::take(&mut *RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
     let all: Vec<i32> = running.iter().flat_map(|pid| cpu::family_of(*pid)).collect();
     all.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+    let written = std::mem::take(&mut *WRITTEN.lock().unwrap_or_else(PoisonError::into_inner));
+    written.iter().for_each(|directory| drop(fs::remove_dir_all(directory)));
 }
 
 /// A server that was started.
@@ -237,6 +241,7 @@ impl Work {
         let outside = root.outside(&inside);
         let made = DirBuilder::new().mode(0o700).create(&outside);
         made.map_err(|error| Failure::system(format!("{}: {error}", outside.display())))?;
+        WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).push(outside.clone());
         Ok(Self { inside, outside })
     }
 
@@ -262,6 +267,7 @@ impl Work {
 impl Drop for Work {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.outside);
+        WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|written| *written != self.outside);
     }
 }
 

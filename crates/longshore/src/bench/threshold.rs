@@ -83,7 +83,9 @@ fn judged(report: &Report, thresholds: &[Threshold]) -> Result<(Report, String),
     let recommended = match threshold::recommend(&boundaries) {
         Recommendation::From(bytes) => format!("page_read_bytes = {bytes}"),
         Recommendation::Off => "page_read_bytes = \"off\"".to_owned(),
-        Recommendation::Unknown => "nothing: too few runs count".to_owned(),
+        Recommendation::Undecided(bytes) => {
+            format!("nothing yet: more blocks or a quieter machine must tell about requests of {bytes} bytes")
+        }
     };
     let mut facts = report.facts().to_vec();
     facts.push(("recommended".to_owned(), recommended.clone()));
