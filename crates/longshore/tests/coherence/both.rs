@@ -61,7 +61,7 @@ impl Both {
         };
         let server = Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env);
         let (counters, store, hosts) = Default::default();
-        let nfs = nfs::World { server, fs, table, clock, counters, dialer, store, hosts };
+        let nfs = nfs::World { server, fs, table, clock, counters, dialer, store, hosts, jobs: Arc::default() };
         Self { smb, nfs }
     }
 
