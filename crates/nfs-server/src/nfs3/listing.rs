@@ -56,7 +56,6 @@ fn list(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
 }
 
 fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<()> {
-    let begun_us = cx.server.env.clock.monotonic_us();
     let dir = cx.target(asked.dir)?;
     dir.must_be_directory()?;
     let in_place = asked.cookie > BEHIND_PARENT && dir.object.listed.is_quick(asked.limits.max_count_bytes);
@@ -68,6 +67,7 @@ fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<()> {
         return Err(NfsStat3::BAD_COOKIE.into());
     }
     let node = dir.open(cx, Access::READ, &attr)?;
+    let part = dir.object.listed.begin(&*cx.server.env.clock, cx.wait);
     let attributes = Some(fattr(&dir.object.export, &attr));
     let mut limits = asked.limits;
     limits.max_count_bytes = limits.max_count_bytes.min(MOST_BYTES);
@@ -76,6 +76,9 @@ fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<()> {
     let from = if asked.cookie <= BEHIND_PARENT { 0 } else { asked.cookie };
     let eof = fits
         && node.read_dir(from, &mut |entry| {
+            if part.is_long(writer.count()) {
+                return false;
+            }
             let found = DirEntry { fileid: entry.ino, name: entry.name.as_bytes(), cookie: entry.next_cookie };
             if !asked.plus {
                 return writer.entry(&found, out);
@@ -84,7 +87,7 @@ fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<()> {
             let (attributes, handle) = more(cx, &dir, entry.name, &mut room);
             writer.entry_plus(&found, &attributes, &handle.map(Bounded), out)
         })?;
-    dir.object.listed.note(cx.server.env.clock.monotonic_us().saturating_sub(begun_us), writer.count());
+    part.end(writer.count());
     writer.end(eof, &post_op(&dir.object), out);
     Ok(())
 }

@@ -106,13 +106,17 @@ impl Listing<'_> {
 
     /// The entries of a directory; true at its end.
     fn entries(&mut self, dir: &Target, out: &mut ReplyWriter) -> Done<bool> {
-        let begun_us = self.c.cx.server.env.clock.monotonic_us();
-        let attr = attr_of(&self.c.cx, dir)?;
-        let node = dir.open(&self.c.cx, Access::READ, &attr)?;
+        let cx = &self.c.cx;
+        let part = dir.object.listed.begin(&*cx.server.env.clock, cx.wait);
+        let attr = attr_of(cx, dir)?;
+        let node = dir.open(cx, Access::READ, &attr)?;
         let supported = supported(self.c.minor, Some(&dir.object.export));
         let names_only = self.args.request.minus(&Bitmap::of(OF_ENTRIES)).is_empty();
         let from = self.args.cookie;
         let mut list = |entry: vfs::DirEntry<'_>| {
+            if part.is_long(self.writer.count()) {
+                return false;
+            }
             let (name, cookie) = (entry.name.as_bytes(), entry.next_cookie);
             if names_only {
                 let source = Bare { status: NfsStat4::OK, fileid: entry.ino };
@@ -126,8 +130,7 @@ impl Listing<'_> {
             }
         };
         let eof = node.read_dir(from, &mut list)?;
-        let took_us = self.c.cx.server.env.clock.monotonic_us().saturating_sub(begun_us);
-        dir.object.listed.note(took_us, self.writer.count());
+        part.end(self.writer.count());
         Ok(eof)
     }
 
