@@ -21,7 +21,11 @@ use super::protect::{Protection, Shield};
 use super::request::{Outgoing, PREFIX_BYTES, Request, Response};
 use crate::buffer::Buffer;
 
+mod breaks;
+mod keeping;
 mod sending;
+
+pub(crate) use keeping::Unanswered;
 
 /// The largest frame from a server before a session is set up: an answer with a large token.
 const MAX_GREETING_BYTES: usize = 64 << 10;
@@ -65,6 +69,12 @@ pub struct Connection {
     done: VecDeque<(Token, Result<Response, Failure>)>,
     next_token: u64,
     last_progress: Duration,
+    /// The tree connect of the last request that had one.
+    tree_id: u32,
+    /// What is not answered when it is over is kept, for another connection.
+    keeps: bool,
+    /// ChannelSequence of what is sent (MS-SMB2 3.2.4.1).
+    sequence: u16,
 }
 
 #[derive(Debug)]
@@ -79,6 +89,8 @@ enum Phase {
 enum Purpose {
     Negotiate,
     Login,
+    /// The answer to a break.
+    Acknowledge,
     Caller(Token),
 }
 
@@ -104,6 +116,8 @@ struct InFlight {
     patient: bool,
     /// What the server calls it since then, or 0.
     async_id: u64,
+    /// The request, where it is kept.
+    kept: Option<keeping::Kept>,
 }
 
 impl InFlight {
@@ -131,6 +145,9 @@ impl Connection {
             done: VecDeque::new(),
             next_token: 0,
             last_progress: now,
+            tree_id: 0,
+            keeps: false,
+            sequence: 0,
         };
         let request = Request::new(Command::Negotiate, 0, 0, |out| hello.put(out));
         connection.send_now(Purpose::Negotiate, request, now);
@@ -140,6 +157,11 @@ impl Connection {
     /// What was agreed on, once somebody is logged in.
     pub fn ready(&self) -> Option<&Negotiated> {
         matches!(self.phase, Phase::Ready).then_some(self.negotiated.as_ref()).flatten()
+    }
+
+    /// The session, once there is one.
+    pub(crate) fn session_id(&self) -> u64 {
+        self.session_id
     }
 
     /// Why it is over, if it is.
@@ -320,7 +342,9 @@ impl Connection {
         if self.failure().is_some() {
             return;
         }
-        self.give_up_all(&failure);
+        if !self.keeps {
+            self.give_up_all(&failure);
+        }
         self.out.clear();
         self.phase = Phase::Over(failure);
     }
@@ -385,7 +409,7 @@ impl Connection {
             return Err(Failure::Protocol("it sends a request"));
         }
         if header.message_id == UNASKED {
-            return unasked(&header);
+            return self.unasked(&header, frame.get(message).unwrap_or_default(), sealed, now);
         }
         let answered = self.in_flight.get(&header.message_id);
         let answered = answered.ok_or(Failure::Protocol("it answers a request that was not made"))?;
@@ -454,6 +478,8 @@ impl Connection {
         match purpose {
             Purpose::Negotiate => self.negotiated(&response, now),
             Purpose::Login => self.logged_in(&response, now),
+            // Whether there was anything to acknowledge any more does not matter to anybody.
+            Purpose::Acknowledge => Ok(()),
             Purpose::Caller(token) => {
                 self.done.push_back((token, Ok(response)));
                 Ok(())
@@ -478,7 +504,7 @@ impl Connection {
             binding: false,
             security_mode: offer::security_mode(&self.config),
             capabilities: Capabilities::empty(),
-            previous_session_id: 0,
+            previous_session_id: self.config.previous_session_id,
             security_buffer: token,
         };
         self.send_now(Purpose::Login, Request::new(Command::SessionSetup, 0, 0, |out| setup.put(out)), now);
@@ -555,12 +581,4 @@ fn check_last(shield: &Shield, response: &Response, dialect: Dialect) -> Result<
         return Err(Failure::NotGenuine("the login's last answer is not signed"));
     }
     Ok(())
-}
-
-/// A break of an oplock nobody asked for is passed over (MS-SMB2 3.2.5.19); there is nothing else to come unasked.
-fn unasked(header: &Header) -> Result<(), Failure> {
-    if header.command == Command::OplockBreak as u16 {
-        return Ok(());
-    }
-    Err(Failure::Protocol("it sends what nobody asked for"))
 }

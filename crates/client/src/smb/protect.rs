@@ -90,6 +90,12 @@ impl Shield {
         Ok(())
     }
 
+    /// Opens a frame in place that was sealed here.
+    pub fn unseal(&self, frame: &mut [u8]) -> Result<(), Failure> {
+        let seals = self.seals.as_ref().ok_or(Failure::Protocol("a sealed frame without keys"))?;
+        seals.out.open(frame).map(drop).map_err(said)
+    }
+
     /// Opens a sealed frame in place; the message begins behind the transform header then.
     pub fn open(&self, frame: &mut [u8]) -> Result<usize, Failure> {
         let seals = self.seals.as_ref().ok_or(Failure::Protocol("a sealed answer without keys"))?;

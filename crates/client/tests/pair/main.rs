@@ -10,6 +10,7 @@ mod logins;
 mod machine;
 mod operations;
 mod pipes;
+mod returns;
 mod wire;
 
 /// Runs a story with everybody on one thread.

@@ -2,15 +2,18 @@
 //! What goes from the server to the client passes through a function of the test, which may change it, hold it back, or
 //! cut the line.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use client::smb::{Dial, Dialling, Receiver, Sender};
 use client::{Client, Credentials, Error, Options, Url};
 use smb_server::Connection;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, WriteHalf};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use vfs::{BufPool, Frame};
 
@@ -176,4 +179,166 @@ async fn next_frame(line: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
     frame.resize(4 + len, 0);
     line.read_exact(&mut frame[4..]).await.ok()?;
     Some(frame)
+}
+
+/// A frame on its way, its prefix in front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Request,
+    Reply,
+}
+
+/// What becomes of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Pass,
+    /// The line is cut before it: of a request nothing is done, of a reply nothing comes.
+    CutBefore,
+    /// The line is cut behind it.
+    CutBehind,
+    /// It never comes.
+    Drop,
+}
+
+type Judge = Box<dyn FnMut(Way, &[u8]) -> Fate>;
+
+/// Where a client's lines lead: to the server there is when they are made.
+#[derive(Clone)]
+pub struct Port {
+    world: Rc<RefCell<World>>,
+    judge: Rc<RefCell<Judge>>,
+    dialled: mpsc::UnboundedSender<(Option<IpAddr>, oneshot::Sender<DuplexStream>)>,
+    /// Counts up when all lines are cut.
+    cuts: Rc<watch::Sender<u32>>,
+    /// Lines made, and tried.
+    pub lines: Rc<Cell<usize>>,
+    pub tries: Rc<Cell<usize>>,
+    /// Nobody answers.
+    pub is_down: Rc<Cell<bool>>,
+}
+
+impl Port {
+    pub fn new(world: World) -> Self {
+        let (dialled, mut inbox) = mpsc::unbounded_channel::<(Option<IpAddr>, oneshot::Sender<DuplexStream>)>();
+        let port = Self {
+            world: Rc::new(RefCell::new(world)),
+            judge: Rc::new(RefCell::new(Box::new(|_, _| Fate::Pass))),
+            dialled,
+            cuts: Rc::new(watch::channel(0).0),
+            lines: Rc::default(),
+            tries: Rc::default(),
+            is_down: Rc::default(),
+        };
+        let server = port.clone();
+        tokio::task::spawn_local(async move {
+            while let Some((_, reply)) = inbox.recv().await {
+                server.tries.set(server.tries.get() + 1);
+                if server.is_down.get() {
+                    continue;
+                }
+                let (ours, theirs) = tokio::io::duplex(LINE_BYTES);
+                server.lines.set(server.lines.get() + 1);
+                let connection = server.world.borrow().connection();
+                tokio::task::spawn_local(serve_line(server.clone(), connection, theirs));
+                let _ = reply.send(ours);
+            }
+        });
+        port
+    }
+
+    pub fn dial(&self) -> Arc<dyn Dial> {
+        Arc::new(Dialler(self.dialled.clone()))
+    }
+
+    /// From now on `judge` is shown every frame.
+    pub fn meddle(&self, judge: impl FnMut(Way, &[u8]) -> Fate + 'static) {
+        *self.judge.borrow_mut() = Box::new(judge);
+    }
+
+    pub fn world(&self) -> std::cell::Ref<'_, World> {
+        self.world.borrow()
+    }
+
+    /// Cuts all lines there are.
+    pub fn cut(&self) {
+        self.cuts.send_modify(|count| *count += 1);
+    }
+
+    /// The server dies and comes up again, with its store.
+    pub fn restart(&self) {
+        self.cut();
+        self.world.borrow_mut().restart();
+    }
+
+    /// All lines are cut, and by the time others are made the server has forgotten who was there.
+    pub fn forget(&self) {
+        self.cut();
+        self.world.borrow_mut().forget();
+    }
+
+    fn fate(&self, way: Way, frame: &[u8]) -> Fate {
+        let mut judge = self.judge.borrow_mut();
+        judge(way, frame)
+    }
+}
+
+#[derive(Debug)]
+struct Dialler(mpsc::UnboundedSender<(Option<IpAddr>, oneshot::Sender<DuplexStream>)>);
+
+impl Dial for Dialler {
+    fn dial(&self, address: Option<IpAddr>) -> Dialling {
+        let (reply, line) = oneshot::channel();
+        let asked = self.0.send((address, reply));
+        Box::pin(async move {
+            let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+            asked.map_err(|_| refused())?;
+            let (reader, writer) = tokio::io::split(line.await.map_err(|_| refused())?);
+            Ok((Box::new(reader) as Receiver, Box::new(writer) as Sender))
+        })
+    }
+}
+
+async fn serve_line(port: Port, mut server: Connection, line: DuplexStream) {
+    let (mut requests, mut replies) = tokio::io::split(line);
+    let (arrived, mut frames) = mpsc::unbounded_channel();
+    let intake = tokio::task::spawn_local(async move {
+        while let Some(frame) = next_frame(&mut requests).await {
+            let _ = arrived.send(frame);
+        }
+    });
+    let mut cuts = port.cuts.subscribe();
+    let why = loop {
+        tokio::select! {
+            biased;
+            _ = cuts.changed() => break "the line is cut",
+            reply = next_reply(&mut server) => {
+                let Ok(reply) = reply else { break "it is over" };
+                let fate = port.fate(Way::Reply, &reply);
+                if fate == Fate::CutBefore || fate != Fate::Drop && replies.write_all(&reply).await.is_err() {
+                    break "the line is cut";
+                }
+                if fate == Fate::CutBehind {
+                    break "the line is cut";
+                }
+            }
+            frame = frames.recv() => {
+                let Some(frame) = frame else { break "the client is gone" };
+                let fate = port.fate(Way::Request, &frame);
+                if fate == Fate::CutBefore {
+                    break "the line is cut";
+                }
+                if fate != Fate::Drop {
+                    let mut buf = port.world.borrow().pool.get(frame.len());
+                    buf.push(&frame);
+                    server.receive(Frame::from(buf), false);
+                }
+                if fate == Fate::CutBehind {
+                    server.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+                    break "the line is cut";
+                }
+            }
+        }
+    };
+    server.closed(why);
+    intake.abort();
 }
