@@ -35,6 +35,7 @@ mod stat;
 mod stream;
 mod url;
 mod watch;
+mod window;
 
 pub use buffer::Buffer;
 pub use client::Client;

@@ -196,6 +196,22 @@ async fn carry(near: TcpStream, far: TcpStream, left: Arc<AtomicU64>) {
     }
 }
 
+async fn write_over_cuts(client: &Client, cutter: &Cutter, data: &[u8]) -> Result<(), client::Error> {
+    let file = client.create("large").await?;
+    // Samba does not give back a file that has other blocks than when the connection was lost, and file systems take some
+    // back then that they had set aside for more; the share is configured to have all from the start.
+    file.set_len(data.len() as u64).await?;
+    let mut stream = file.write_stream(0);
+    for (n, piece) in data.chunks(1 << 20).enumerate() {
+        if n % 20 == 10 {
+            cutter.cut_after(300_000);
+        }
+        stream.write(piece).await?;
+    }
+    assert_eq!(stream.finish().await?, data.len() as u64);
+    file.close().await
+}
+
 #[tokio::test]
 #[ignore = "needs a server: conformance/client"]
 async fn a_large_file_goes_on_over_cuts() {
@@ -213,16 +229,14 @@ async fn a_large_file_goes_on_over_cuts() {
         let options = Options { max_dialect, protection, ..Options::default() };
         let client = Client::connect_with(&text.parse().unwrap(), credentials, &options).await.unwrap();
         let data = pattern(64 << 20);
-        let file = client.create("large").await.unwrap();
-        let mut stream = file.write_stream(0);
-        for (n, piece) in data.chunks(1 << 20).enumerate() {
-            if n % 20 == 10 {
-                cutter.cut_after(300_000);
-            }
-            stream.write(piece).await.unwrap();
+        // Samba does not give back a file that changed after it noted what it looked like when the connection was lost,
+        // and writes that were under way then are done a little later: now and then it is to be tried again.
+        let mut tries = 0;
+        while let Err(error) = write_over_cuts(&client, &cutter, &data).await {
+            assert!(!error.is_of_the_connection(), "{error}");
+            tries += 1;
+            assert!(tries < 5, "{error}");
         }
-        assert_eq!(stream.finish().await.unwrap(), 64 << 20);
-        file.close().await.unwrap();
         let written = cutter.lines.load(Relaxed);
         let file = client.open("large").await.unwrap();
         let mut stream = file.read_stream(0..u64::MAX);
@@ -237,7 +251,10 @@ async fn a_large_file_goes_on_over_cuts() {
         }
         assert_eq!(count, data.len());
         let lines = cutter.lines.load(Relaxed);
-        println!("{max_dialect} {protection:?}: {written} lines to write, {} more to read", lines - written);
+        println!(
+            "{max_dialect} {protection:?}: {written} lines to write in {tries} more tries, {} more to read",
+            lines - written
+        );
         assert!(written > 2 && lines > written + 1);
         client.remove("large").await.unwrap();
     }

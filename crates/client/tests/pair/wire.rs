@@ -31,6 +31,8 @@ pub type Meddle = Box<dyn FnMut(Vec<u8>) -> Option<Vec<u8>>>;
 pub struct Line {
     /// From the request to the reply.
     pub round_trip: Duration,
+    /// Of replies; 0 for no end of it.
+    pub bytes_per_ms: u64,
     /// The most requests that were under way at a time, and the longest request or reply.
     pub most_under_way: Rc<Cell<usize>>,
     pub longest_bytes: Rc<Cell<usize>>,
@@ -164,6 +166,9 @@ async fn next_reply(server: &mut Connection) -> Result<Vec<u8>, &'static str> {
 async fn deliver(mut due: mpsc::UnboundedReceiver<(Instant, Vec<u8>)>, mut line: WriteHalf<DuplexStream>, kind: Line) {
     while let Some((at, bytes)) = due.recv().await {
         tokio::time::sleep_until(at).await;
+        if let Some(busy_ms) = (bytes.len() as u64).checked_div(kind.bytes_per_ms) {
+            tokio::time::sleep(Duration::from_millis(busy_ms)).await;
+        }
         kind.ends();
         if line.write_all(&bytes).await.is_err() {
             return;
