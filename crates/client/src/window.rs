@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// Requests at first, and at least.
-const FIRST_REQUESTS: u64 = 4;
+const FIRST_REQUESTS: u64 = 2;
 const LEAST_REQUESTS: u64 = 2;
 /// So much at first, however small the requests are.
 const FIRST_BYTES: u64 = 1 << 20;

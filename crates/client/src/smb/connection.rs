@@ -62,6 +62,8 @@ pub struct Connection {
     negotiated: Option<Negotiated>,
     session_id: u64,
     shield: Option<Shield>,
+    /// The session it is to be a channel of.
+    bind: Option<Bind>,
     credits: Credits,
     queue: VecDeque<Queued>,
     in_flight: BTreeMap<u64, InFlight>,
@@ -71,10 +73,21 @@ pub struct Connection {
     last_progress: Duration,
     /// The tree connect of the last request that had one.
     tree_id: u32,
+    /// Replays that came while the server was still at the request they repeat.
+    too_early: Vec<Unanswered>,
     /// What is not answered when it is over is kept, for another connection.
     keeps: bool,
     /// ChannelSequence of what is sent (MS-SMB2 3.2.4.1).
     sequence: u16,
+}
+
+/// The session that a connection is to be a channel of.
+#[derive(Debug, Clone)]
+pub(crate) struct Bind {
+    pub session_id: u64,
+    pub tree_id: u32,
+    /// Its keys: the binding is signed with them.
+    pub shield: Shield,
 }
 
 #[derive(Debug)]
@@ -138,6 +151,7 @@ impl Connection {
             negotiated: None,
             session_id: 0,
             shield: None,
+            bind: None,
             credits,
             queue: VecDeque::new(),
             in_flight: BTreeMap::new(),
@@ -147,11 +161,25 @@ impl Connection {
             last_progress: now,
             tree_id: 0,
             keeps: false,
+            too_early: Vec::new(),
             sequence: 0,
         };
         let request = Request::new(Command::Negotiate, 0, 0, |out| hello.put(out));
         connection.send_now(Purpose::Negotiate, request, now);
         connection
+    }
+
+    /// A connection that is to be a further channel of a session (MS-SMB2 3.2.4.2.3).
+    pub(crate) fn for_session(config: Config, bind: Bind, now: Duration) -> Self {
+        let mut connection = Self::new(config, now);
+        (connection.session_id, connection.tree_id) = (bind.session_id, bind.tree_id);
+        connection.bind = Some(bind);
+        connection
+    }
+
+    /// The keys of the session, once there are any.
+    pub(crate) fn shield(&self) -> Option<&Shield> {
+        self.shield.as_ref()
     }
 
     /// What was agreed on, once somebody is logged in.
@@ -428,6 +456,7 @@ impl Connection {
         }
         if let Some(answered) = self.in_flight.remove(&header.message_id) {
             self.credits.answered(answered.charge);
+            let Some(answered) = self.not_too_early(answered, header.status) else { return Ok(()) };
             return self.answered(answered.purpose, Response { header, frame, message }, now);
         }
         Ok(())
@@ -501,7 +530,7 @@ impl Connection {
 
     fn send_token(&mut self, token: &[u8], now: Duration) {
         let setup = SessionSetupRequest {
-            binding: false,
+            binding: self.bind.is_some(),
             security_mode: offer::security_mode(&self.config),
             capabilities: Capabilities::empty(),
             previous_session_id: self.config.previous_session_id,
@@ -523,8 +552,18 @@ impl Connection {
         let setup = SessionSetupResponse::decode(response.message()).map_err(malformed)?;
         let Phase::LoggingIn(login) = &mut self.phase else { return Err(OUT_OF_TURN) };
         let token = login.go_on(setup.security_buffer)?;
-        self.session_id = response.header.session_id;
+        self.name_session(response)?;
         self.send_token(&token, now);
+        Ok(())
+    }
+
+    /// The server says what the session is called; a channel's has its name already.
+    fn name_session(&mut self, response: &Response) -> Result<(), Failure> {
+        let id = response.header.session_id;
+        if self.bind.as_ref().is_some_and(|bind| bind.session_id != id) {
+            return Err(ANOTHER);
+        }
+        self.session_id = id;
         Ok(())
     }
 
@@ -534,16 +573,27 @@ impl Connection {
         let Phase::LoggingIn(login) = &mut self.phase else { return Err(OUT_OF_TURN) };
         let negotiated = self.negotiated.as_ref().ok_or(OUT_OF_TURN)?;
         let key = login.finish(setup.security_buffer)?.clone();
-        self.session_id = response.header.session_id;
+        let hash = login.hash;
+        let id = response.header.session_id;
+        if self.bind.as_ref().is_some_and(|bind| bind.session_id != id) {
+            return Err(ANOTHER);
+        }
+        self.session_id = id;
         let unproven = setup.flags.intersects(SessionFlags::GUEST | SessionFlags::NULL);
         if unproven {
+            if self.bind.is_some() {
+                return Err(ANOTHER);
+            }
             may_be_unproven(&self.config, negotiated, setup.flags)?;
         } else {
             let Negotiated { dialect, signing, cipher, .. } = *negotiated;
-            let mut shield = Shield::new(self.session_id, &key, dialect, &login.hash, signing, cipher);
+            let mut shield = Shield::new(self.session_id, &key, dialect, &hash, signing, cipher);
             let wants = self.config.protection;
             shield.sign_all = negotiated.signing_required || wants != Protection::AsServer;
             shield.seal_all = setup.flags.contains(SessionFlags::ENCRYPT_DATA) || wants == Protection::Sealed;
+            if let Some(bind) = &self.bind {
+                shield = bind.shield.for_channel(shield);
+            }
             check_last(&shield, response, dialect)?;
             self.shield = Some(shield);
         }
@@ -552,6 +602,7 @@ impl Connection {
     }
 }
 
+const ANOTHER: Failure = Failure::Protocol("it makes a channel of another session");
 const OUT_OF_TURN: Failure = Failure::Protocol("an answer of the login out of turn");
 
 /// A guest has no key: nothing can be signed, and whoever stands between may change everything.

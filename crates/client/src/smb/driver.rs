@@ -16,9 +16,10 @@ use tokio::time::{Instant, Sleep};
 
 use super::connection::Unanswered;
 use super::grip::Grip;
+use super::protect::Shield;
 use super::session::Session;
 use super::transit::{Intake, Outlet};
-use super::{Config, Connection, Failure, Limits, Negotiated, Request, Response, Token};
+use super::{Connection, Failure, Limits, Negotiated, Request, Response, Token};
 use crate::buffer::{Buffer, Pool};
 
 /// An answer that is longer is received into a buffer of its own.
@@ -117,6 +118,8 @@ pub(crate) struct Line {
     /// See [`Connection::validation`].
     pub validation: Option<(ValidateNegotiate, ValidateNegotiate)>,
     pub session_id: u64,
+    /// Its keys.
+    pub shield: Option<Shield>,
 }
 
 impl Line {
@@ -133,10 +136,19 @@ impl Line {
 
     /// Tells the driver; a call comes back when the connection is over.
     pub fn tell(&self, message: Message) -> Result<(), Call> {
+        // What is counted by the driver would be seen too late: whoever asks next is to take another channel.
+        if let Message::Call(call) = &message {
+            self.common.under_way_bytes.fetch_add(weight(&call.request), Relaxed);
+        }
         self.calls.send(message).or_else(|unsent| match unsent.0 {
             Message::Call(call) => Err(call),
             _ => Ok(()),
         })
+    }
+
+    /// What it was given and has not answered, in bytes.
+    pub fn under_way_bytes(&self) -> usize {
+        self.common.under_way_bytes.load(Relaxed)
     }
 
     /// Tells the driver whose it is; an error is why it is over already.
@@ -156,6 +168,12 @@ impl Line {
         let _ = self.tell(Message::Call(Call { request, reply, related: Vec::new(), serial: None, attempts: 0 }));
         Pending { answer, over: Arc::clone(&self.common.over) }
     }
+}
+
+/// What a request counts for of a channel: what it carries or asks for, and something for itself.
+fn weight(request: &Request) -> usize {
+    const HEAD_BYTES: usize = 256;
+    request.payload_bytes as usize + HEAD_BYTES
 }
 
 /// A buffer for a request that carries so much.
@@ -179,7 +197,7 @@ impl Pending {
 }
 
 /// Logs in over the two halves of a stream, and drives them from a task from then on.
-pub(super) async fn start<R, W>(reader: R, writer: W, config: Config, pool: &Pool) -> Result<Line, Failure>
+pub(super) async fn start<R, W>(reader: R, writer: W, machine: Connection, pool: &Pool) -> Result<Line, Failure>
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -189,7 +207,7 @@ where
     let (ready, is_ready) = oneshot::channel();
     let common = Arc::<Common>::default();
     let driver = Driver {
-        machine: Connection::new(config, Duration::ZERO),
+        machine,
         reader,
         intake: Intake::new(pool.clone()),
         outlet: Outlet::new(writer),
@@ -203,8 +221,8 @@ where
         handles_gone: false,
     };
     tokio::spawn(driver.run());
-    let Ready { negotiated, validation, session_id } = is_ready.await.unwrap_or(Err(Failure::Ended))?;
-    Ok(Line { calls, common, negotiated, validation, session_id })
+    let Ready { negotiated, validation, session_id, shield } = is_ready.await.unwrap_or(Err(Failure::Ended))?;
+    Ok(Line { calls, common, negotiated, validation, session_id, shield })
 }
 
 /// What is told of a connection once somebody is logged in.
@@ -212,6 +230,7 @@ struct Ready {
     negotiated: Negotiated,
     validation: Option<(ValidateNegotiate, ValidateNegotiate)>,
     session_id: u64,
+    shield: Option<Shield>,
 }
 
 struct Driver<R, W> {
@@ -239,7 +258,7 @@ struct Waiting {
     makes: Option<Arc<Grip>>,
     serial: Option<u64>,
     attempts: u8,
-    payload_bytes: usize,
+    weight: usize,
 }
 
 enum Happened {
@@ -358,29 +377,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         if related.is_empty() {
             let open = (request.command == Command::Create).then_some((request.tree_id, request.seal));
             let makes = request.makes.take();
-            let payload_bytes = request.payload_bytes as usize;
+            let weight = weight(&request);
             let token = self.machine.submit(request, now);
-            self.remember(token, Waiting { reply, open, makes, serial, attempts, payload_bytes });
+            self.waiting.insert(token, Waiting { reply, open, makes, serial, attempts, weight });
             self.patient.extend(serial.map(|serial| (serial, token)));
             return;
         }
         // A compound closes what it opens.
         let (requests, replies): (Vec<_>, Vec<_>) = related.into_iter().unzip();
+        let mut weight = weight(&request);
         let tokens = self.machine.submit_compound(request, requests, now);
         for (token, reply) in tokens.into_iter().zip(std::iter::once(reply).chain(replies)) {
-            let (open, makes, serial, payload_bytes) = (None, None, None, 0);
-            self.remember(token, Waiting { reply, open, makes, serial, attempts, payload_bytes });
+            let (open, makes, serial) = (None, None, None);
+            self.waiting.insert(token, Waiting { reply, open, makes, serial, attempts, weight });
+            weight = 0;
         }
-    }
-
-    fn remember(&mut self, token: Token, waiting: Waiting) {
-        self.common.under_way_bytes.fetch_add(waiting.payload_bytes, Relaxed);
-        self.waiting.insert(token, waiting);
     }
 
     fn forget(&mut self, token: Token) -> Option<Waiting> {
         let waiting = self.waiting.remove(&token)?;
-        self.common.under_way_bytes.fetch_sub(waiting.payload_bytes, Relaxed);
+        self.common.under_way_bytes.fetch_sub(waiting.weight, Relaxed);
         Some(waiting)
     }
 
@@ -413,6 +429,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     /// left to do: otherwise it and those who ask would take turns at waiting for each other.
     fn deliver(&mut self) -> bool {
         self.tell_ready();
+        self.put_off();
         let (done, at_the_server) = (self.machine.done_count(), self.machine.in_flight_count());
         let holds_back = done >= LEAST_SPLIT && at_the_server < done / 2;
         let most = if holds_back { done / 2 } else { done };
@@ -421,6 +438,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.give_out(token, answer);
         }
         holds_back
+    }
+
+    /// Replays that came too early go back to the session, which tries them again.
+    fn put_off(&mut self) {
+        for unanswered in self.machine.take_too_early() {
+            let call = self.call_of(unanswered, &Failure::Closed);
+            let home = self.home.as_ref().and_then(|(session, _)| session.upgrade());
+            match (call, home) {
+                (Some(call), Some(session)) => session.later(call),
+                (Some(call), None) => call.fail(&Failure::Interrupted),
+                (None, _) => {}
+            }
+        }
     }
 
     fn give_out(&mut self, token: Token, answer: Answer) {
@@ -460,7 +490,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         let outcome = match (self.machine.ready(), self.machine.failure()) {
             (Some(negotiated), _) => {
                 let (negotiated, session_id) = (negotiated.clone(), self.machine.session_id());
-                Ok(Ready { negotiated, validation: self.machine.validation(), session_id })
+                let (validation, shield) = (self.machine.validation(), self.machine.shield().cloned());
+                Ok(Ready { negotiated, validation, session_id, shield })
             }
             (None, Some(failure)) => Err(failure.clone()),
             (None, None) => return,

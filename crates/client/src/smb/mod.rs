@@ -1,6 +1,7 @@
 //! SMB 2 and 3 from the client's side: [`Connection`] is the protocol as a machine, `driver` moves its bytes, `share` and
 //! `open` turn operations on files into requests. The facade calls those two.
 
+mod channels;
 mod config;
 mod connection;
 mod copy;

@@ -14,7 +14,7 @@ use super::driver::{self, Line, Pending};
 use super::grip::{Grip, Place, Terms};
 use super::offer::CREDIT_BYTES;
 use super::session::{Made, Session};
-use super::{Config, Failure, Negotiated, Request, setup};
+use super::{Config, Connection, Failure, Negotiated, Request, setup};
 use crate::buffer::Pool;
 use crate::error::ErrorKind;
 
@@ -34,6 +34,8 @@ pub(crate) struct Maker {
     pub config: Config,
     /// `\\server\share`, as it goes on the wire.
     pub path: Vec<u8>,
+    /// Connections of one session.
+    pub channels: u16,
 }
 
 impl Maker {
@@ -47,13 +49,13 @@ impl Maker {
         if previous_session_id != 0 {
             setup::renew(&mut config.seed)?;
         }
-        let line = driver::start(reader, writer, config, pool).await?;
+        let line = driver::start(reader, writer, Connection::new(config, Duration::ZERO), pool).await?;
         setup::enter(line, &self.path).await
     }
 
     /// The same again, by what was agreed on at first: requests that wait were made for that.
     async fn make_again(&self, session: &Ground) -> Result<Made, Failure> {
-        let mut made = self.make(session.id, &session.pool).await.map_err(said)?;
+        let made = self.make(session.id, &session.pool).await.map_err(said)?;
         let (before, now) = (&session.negotiated, &made.line.negotiated);
         let is_as_good = before.dialect == now.dialect
             && now.multi_credit >= before.multi_credit
@@ -63,7 +65,7 @@ impl Maker {
         if !is_as_good {
             return Err(Failure::NoCommonGround("the server came back with less than was agreed on before"));
         }
-        widen(&mut made.line, session.longest_bytes).await?;
+        widen(&made.line, session.longest_bytes).await?;
         get_back(&made, &session.grips).await?;
         Ok(made)
     }
@@ -130,7 +132,7 @@ fn said(kind: ErrorKind) -> Failure {
 }
 
 /// Has the server widen the window until the longest request fits.
-async fn widen(line: &mut Line, longest_bytes: u32) -> Result<(), Failure> {
+pub(super) async fn widen(line: &Line, longest_bytes: u32) -> Result<(), Failure> {
     for _ in 0..MOST_WIDENINGS {
         if line.limits().window >= longest_bytes.div_ceil(CREDIT_BYTES).into() {
             return Ok(());

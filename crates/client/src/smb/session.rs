@@ -3,13 +3,16 @@
 //! sent twice that may not be done twice; the driver sorts those out.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use smb_wire::smb2::Command;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::oneshot;
 
+use super::channels;
+use super::connection::Bind;
 use super::driver::{self, Call, Line, MOST_ATTEMPTS, Message, Pending};
 use super::grip::{Grip, Place, Terms};
 use super::revive::{self, Maker};
@@ -20,6 +23,9 @@ type Answer = Result<Response, Failure>;
 
 /// The tree connect of a request of the share, before it is sent.
 pub(super) const OF_THE_SHARE: u32 = u32::MAX;
+
+/// Until a replay is sent again that came too early.
+const REPLAY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Gives a session requests. It ends when the last handle is gone.
 #[derive(Debug, Clone)]
@@ -33,6 +39,8 @@ pub(crate) struct Session {
     pool: Pool,
     over: Arc<OnceLock<Failure>>,
     next_serial: AtomicU64,
+    /// Channels are being made.
+    is_filling: AtomicBool,
     /// Makes other connections, where that can be done.
     maker: Option<Arc<Maker>>,
     runtime: Runtime,
@@ -102,10 +110,16 @@ impl Handle {
             pool,
             over: Arc::default(),
             next_serial: AtomicU64::new(0),
+            is_filling: AtomicBool::new(false),
             maker,
             runtime: Runtime::current(),
         });
         session.found(made);
+        Self(session)
+    }
+
+    /// A handle more.
+    pub fn of(session: Arc<Session>) -> Self {
         Self(session)
     }
 
@@ -302,8 +316,81 @@ impl Session {
             return self.end_for(&mut state, why);
         }
         state.sequence = state.sequence.wrapping_add(1);
+        if matches!(state.phase, Phase::Up) && !state.channels.is_empty() {
+            return self.fail_over(&mut state);
+        }
         let is_wanted = !state.parked.is_empty() || state.grips.iter().any(|grip| grip.strong_count() > 0);
         if is_wanted { self.make(&mut state, why.clone()) } else { state.phase = Phase::Down(why.clone()) }
+    }
+
+    /// Another channel of the session does what the lost one did not (MS-SMB2 3.2.4.1, 3.2.7.1).
+    fn fail_over(self: &Arc<Self>, state: &mut State) {
+        for channel in &state.channels {
+            // One that is over has nothing to send.
+            let _ = channel.line.tell(Message::Sequence(state.sequence));
+        }
+        for call in std::mem::take(&mut state.parked) {
+            state.send(call);
+        }
+        self.runtime.spawn(channels::fill(Arc::downgrade(self), channels::PAUSE));
+    }
+
+    /// A replay that came too early is sent again.
+    pub fn later(self: &Arc<Self>, call: Call) {
+        let session = Arc::downgrade(self);
+        if call.attempts >= MOST_ATTEMPTS {
+            return call.fail(&Failure::Interrupted);
+        }
+        self.runtime.spawn(async move {
+            tokio::time::sleep(REPLAY_PAUSE).await;
+            match session.upgrade() {
+                Some(session) => session.dispatch(call),
+                None => call.fail(&Failure::Ended),
+            }
+        });
+    }
+
+    /// Whether nobody else makes channels now.
+    pub fn begins_filling(&self) -> bool {
+        !self.is_filling.swap(true, Relaxed)
+    }
+
+    pub fn ends_filling(&self) {
+        self.is_filling.store(false, Relaxed);
+    }
+
+    /// What a further channel needs, where the session may have one: its keys are its first connection's.
+    pub fn wants_channel(&self) -> Option<Bind> {
+        let maker = self.maker.as_ref()?;
+        let state = self.lock();
+        let may = self.negotiated.multi_channel && matches!(state.phase, Phase::Up);
+        if !may || state.channels.len() >= usize::from(maker.channels).min(channels::MOST_CHANNELS) {
+            return None;
+        }
+        let shield = state.channels.first()?.line.shield.clone()?;
+        Some(Bind { session_id: state.session_id, tree_id: state.terms.tree_id, shield })
+    }
+
+    /// A further channel is there.
+    pub fn joined(self: &Arc<Self>, line: Line) {
+        let mut state = self.lock();
+        if !matches!(state.phase, Phase::Up) || state.session_id != line.session_id {
+            return;
+        }
+        if let Some((id, why)) = self.add(&mut state, line) {
+            drop(state);
+            self.lost(id, &why, Vec::new());
+        }
+    }
+
+    /// Adds a channel; answers why it is over, if it is over already.
+    fn add(self: &Arc<Self>, state: &mut State, line: Line) -> Option<(u64, Failure)> {
+        let id = state.next_channel;
+        state.next_channel += 1;
+        let (session, sequence, keeps) = (Arc::downgrade(self), state.sequence, self.maker.is_some());
+        let over = line.join(Message::Join { session, id, sequence, keeps });
+        state.channels.push(Channel { id, line });
+        over.err().map(|why| (id, why))
     }
 
     fn end_for(&self, state: &mut State, why: &Failure) {
@@ -330,20 +417,19 @@ impl Session {
         if !matches!(state.phase, Phase::Making) {
             return;
         }
-        let id = state.next_channel;
-        state.next_channel += 1;
         (state.terms, state.session_id) = (made.terms, made.line.session_id);
-        let (session, sequence, keeps) = (Arc::downgrade(self), state.sequence, self.maker.is_some());
-        let over = made.line.join(Message::Join { session, id, sequence, keeps });
-        state.channels.push(Channel { id, line: made.line });
+        let over = self.add(&mut state, made.line);
         state.phase = Phase::Up;
         for call in std::mem::take(&mut state.parked) {
             state.send_again(call);
         }
         drop(state);
-        if let Err(why) = over {
+        if let Some((id, why)) = over {
             // It was over before it could be told to whom it belongs.
             self.lost(id, &why, Vec::new());
+        }
+        if self.maker.as_ref().is_some_and(|maker| maker.channels > 1) {
+            self.runtime.spawn(channels::fill(Arc::downgrade(self), Duration::ZERO));
         }
     }
 }
@@ -364,7 +450,12 @@ impl State {
         if let Err(why) = aimed {
             return call.fail(&why);
         }
-        let Some(channel) = self.channels.first() else { return self.parked.push_back(call) };
+        // What may be given up stays where it can be found.
+        let channel = match call.serial {
+            Some(_) => self.channels.first(),
+            None => self.channels.iter().min_by_key(|channel| channel.line.under_way_bytes()),
+        };
+        let Some(channel) = channel else { return self.parked.push_back(call) };
         if let Err(call) = channel.line.tell(Message::Call(call)) {
             // It is over, and about to say so.
             self.parked.push_back(call);

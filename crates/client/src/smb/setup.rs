@@ -40,6 +40,7 @@ pub(super) fn config(url: &Url, credentials: Credentials, options: &Options) -> 
         credits: options.credits,
         timeout: options.timeout,
         previous_session_id: 0,
+        multi_channel: options.channels > 1,
         seed: seed()?,
     })
 }

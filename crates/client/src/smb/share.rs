@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smb_wire::NtStatus;
 use smb_wire::fscc::{
@@ -18,7 +19,7 @@ use super::open::{self, How, Open, was_read, was_written};
 use super::request::{HEAD_BYTES, RELATED};
 use super::revive::Maker;
 use super::session::{Handle, OF_THE_SHARE};
-use super::{Credentials, Request, Response, path, setup};
+use super::{Connection, Credentials, Request, Response, path, setup};
 use crate::buffer::Pool;
 use crate::error::ErrorKind;
 use crate::file::OpenHow;
@@ -48,7 +49,7 @@ impl Share {
         options: &Options,
     ) -> Result<Self, ErrorKind> {
         let config = setup::config(url, credentials, options)?;
-        let maker = Maker { dial, config, path: setup::path(url)? };
+        let maker = Maker { dial, config, path: setup::path(url)?, channels: options.channels };
         let pool = Pool::default();
         let made = maker.make(0, &pool).await?;
         let handle = Handle::new(made, Some(Arc::new(maker)), pool);
@@ -68,7 +69,7 @@ impl Share {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let (config, pool) = (setup::config(url, credentials, options)?, Pool::default());
-        let line = driver::start(reader, writer, config, &pool).await?;
+        let line = driver::start(reader, writer, Connection::new(config, Duration::ZERO), &pool).await?;
         let made = setup::enter(line, &setup::path(url)?).await?;
         Ok(Self { handle: Handle::new(made, None, pool), stream_bytes: options.stream_bytes })
     }

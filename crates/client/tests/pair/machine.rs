@@ -26,6 +26,7 @@ fn config() -> Config {
         credits: 16,
         timeout: TIMEOUT,
         previous_session_id: 0,
+        multi_channel: false,
         seed: Seed { client_guid: [1; 16], salt: [2; 32], client_challenge: [3; 8], session_key: [4; 16], now: 5 },
     }
 }

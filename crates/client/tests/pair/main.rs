@@ -4,6 +4,7 @@
 #[path = "../../../smb-server/tests/util/mod.rs"]
 mod util;
 
+mod channels;
 mod files;
 mod hostile;
 mod logins;

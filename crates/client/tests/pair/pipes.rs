@@ -40,9 +40,9 @@ fn reading_and_writing_wait_for_few_round_trips() {
             count += chunk.len();
         }
         assert_eq!(count, FILE_BYTES);
-        // 32 requests, 4 at a time and then 8: 5 round trips, and one for the end. One after the other they would be 32.
+        // 32 requests, 2 at a time, then 4, then 8: 7 round trips, and one for the end. One after the other they would be 32.
         for (what, took) in [("writing", writing), ("reading", begun.elapsed())] {
-            assert!(took <= ROUND_TRIP * 6, "{what}: {took:?}");
+            assert!(took <= ROUND_TRIP * 9, "{what}: {took:?}");
         }
         assert_eq!(line.most_under_way.get(), 8, "as many as memory allows and no more");
         assert!((1 << 20..(1 << 20) + 200).contains(&line.longest_bytes.get()));
@@ -89,8 +89,8 @@ fn a_slow_line_gets_the_whole_window_and_a_fast_one_little_of_it() {
     for (round_trip, bytes_per_ms, at_least, at_most) in [
         (Duration::from_millis(100), 0, 16, 16),
         (Duration::from_millis(100), GIB_PER_SEC, 16, 16),
-        // Timers here know milliseconds only; 1 MiB takes one on this line.
-        (Duration::from_micros(100), GIB_PER_SEC, 2, 4),
+        // Timers here know milliseconds only; 1 MiB takes ten on this line.
+        (Duration::from_micros(100), GIB_PER_SEC / 10, 2, 4),
     ] {
         story(async move {
             let world = World::new();
@@ -109,7 +109,8 @@ fn a_slow_line_gets_the_whole_window_and_a_fast_one_little_of_it() {
             let most = line.most_under_way.get();
             assert!((at_least..=at_most).contains(&most), "{round_trip:?} {bytes_per_ms}: {most}");
             // 160 requests: what the line takes for them, or 10 windows and those in which it grew.
-            let least = Duration::from_millis(160).max(round_trip * 10);
+            let least =
+                Duration::from_millis((160_u64 << 20).checked_div(bytes_per_ms).unwrap_or(0)).max(round_trip * 12);
             assert!(begun.elapsed() < least.mul_f64(1.8), "{round_trip:?}: {:?}", begun.elapsed());
         });
     }

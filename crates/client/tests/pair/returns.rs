@@ -15,7 +15,7 @@ use crate::{pattern, story};
 
 const DIALECTS: [Dialect; 5] = Dialect::ALL;
 
-async fn connect(port: &Port, options: &Options) -> Client {
+pub async fn connect(port: &Port, options: &Options) -> Client {
     let credentials = Credentials::password(USER, PASSWORD);
     soon(Client::connect_smb_by(port.dial(), &url(), credentials, options)).await.unwrap()
 }

@@ -213,10 +213,12 @@ pub struct Port {
     world: Rc<RefCell<World>>,
     judge: Rc<RefCell<Judge>>,
     dialled: mpsc::UnboundedSender<(Option<IpAddr>, oneshot::Sender<DuplexStream>)>,
-    /// Counts up when all lines are cut.
-    cuts: Rc<watch::Sender<u32>>,
+    /// Counts up when all lines are cut, or one.
+    cuts: Rc<watch::Sender<(u32, Option<usize>)>>,
     /// Lines made, and tried.
     pub lines: Rc<Cell<usize>>,
+    /// What each carried to the client, in bytes.
+    pub carried: Rc<RefCell<Vec<usize>>>,
     pub tries: Rc<Cell<usize>>,
     /// Nobody answers.
     pub is_down: Rc<Cell<bool>>,
@@ -229,8 +231,9 @@ impl Port {
             world: Rc::new(RefCell::new(world)),
             judge: Rc::new(RefCell::new(Box::new(|_, _| Fate::Pass))),
             dialled,
-            cuts: Rc::new(watch::channel(0).0),
+            cuts: Rc::new(watch::channel((0, None)).0),
             lines: Rc::default(),
+            carried: Rc::default(),
             tries: Rc::default(),
             is_down: Rc::default(),
         };
@@ -243,8 +246,10 @@ impl Port {
                 }
                 let (ours, theirs) = tokio::io::duplex(LINE_BYTES);
                 server.lines.set(server.lines.get() + 1);
+                server.carried.borrow_mut().push(0);
                 let connection = server.world.borrow().connection();
-                tokio::task::spawn_local(serve_line(server.clone(), connection, theirs));
+                let number = server.lines.get() - 1;
+                tokio::task::spawn_local(serve_line(server.clone(), number, connection, theirs));
                 let _ = reply.send(ours);
             }
         });
@@ -266,7 +271,12 @@ impl Port {
 
     /// Cuts all lines there are.
     pub fn cut(&self) {
-        self.cuts.send_modify(|count| *count += 1);
+        self.cuts.send_modify(|(count, which)| (*count, *which) = (*count + 1, None));
+    }
+
+    /// Cuts one, counted from 0.
+    pub fn cut_line(&self, line: usize) {
+        self.cuts.send_modify(|(count, which)| (*count, *which) = (*count + 1, Some(line)));
     }
 
     /// The server dies and comes up again, with its store.
@@ -303,7 +313,7 @@ impl Dial for Dialler {
     }
 }
 
-async fn serve_line(port: Port, mut server: Connection, line: DuplexStream) {
+async fn serve_line(port: Port, number: usize, mut server: Connection, line: DuplexStream) {
     let (mut requests, mut replies) = tokio::io::split(line);
     let (arrived, mut frames) = mpsc::unbounded_channel();
     let intake = tokio::task::spawn_local(async move {
@@ -315,10 +325,15 @@ async fn serve_line(port: Port, mut server: Connection, line: DuplexStream) {
     let why = loop {
         tokio::select! {
             biased;
-            _ = cuts.changed() => break "the line is cut",
+            _ = cuts.changed() => {
+                if cuts.borrow_and_update().1.is_none_or(|line| line == number) {
+                    break "the line is cut";
+                }
+            }
             reply = next_reply(&mut server) => {
                 let Ok(reply) = reply else { break "it is over" };
                 let fate = port.fate(Way::Reply, &reply);
+                port.carried.borrow_mut()[number] += reply.len();
                 if fate == Fate::CutBefore || fate != Fate::Drop && replies.write_all(&reply).await.is_err() {
                     break "the line is cut";
                 }

@@ -4,6 +4,8 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
+use smb_wire::NtStatus;
+
 use super::{Connection, InFlight, Purpose, Queued, Token};
 use crate::buffer::Buffer;
 use crate::smb::Request;
@@ -62,6 +64,25 @@ impl Connection {
     /// ChannelSequence of what is sent from now on (MS-SMB2 3.2.4.1).
     pub(crate) fn set_sequence(&mut self, sequence: u16) {
         self.sequence = sequence;
+    }
+
+    /// Takes a replay back that the server could not do yet (MS-SMB2 3.3.5.2.10): what it repeats was still under way.
+    pub(super) fn not_too_early(&mut self, answered: InFlight, status: u32) -> Option<InFlight> {
+        let is_replay = answered.kept.as_ref().is_some_and(|kept| kept.request.replay && !kept.is_related);
+        if status != NtStatus::FILE_NOT_AVAILABLE.0 || !is_replay {
+            return Some(answered);
+        }
+        let sealed = answered.sealed;
+        if let InFlight { purpose: Purpose::Caller(token), kept: Some(kept), .. } = answered {
+            let (request, is_torn) = self.restored(kept, sealed);
+            self.too_early.push(Unanswered::sent(token, request, is_torn));
+        }
+        None
+    }
+
+    /// Replays that are to be tried again a little later.
+    pub(crate) fn take_too_early(&mut self) -> Vec<Unanswered> {
+        std::mem::take(&mut self.too_early)
     }
 
     pub(super) fn keep_frame(&mut self, ids: RangeInclusive<u64>, frame: &Arc<Buffer>) {

@@ -106,7 +106,7 @@ impl Connection {
         header.tree_id = request.tree_id;
         header.session_id = self.session_id;
         header.next_command = place.next_command;
-        header.flags.set(Flags::SIGNED, signed);
+        header.flags.set(Flags::SIGNED, signed || purpose == Purpose::Login && self.bind.is_some());
         header.flags.set(Flags::RELATED, place.is_related);
         if is_3 && matches!(purpose, Purpose::Caller(_)) {
             header.status = self.sequence.into();
@@ -116,6 +116,9 @@ impl Connection {
         put_header(&header, message);
         if let (true, Some(shield)) = (signed, &self.shield) {
             shield.sign(message);
+        }
+        if let (Purpose::Login, Some(bind)) = (purpose, &self.bind) {
+            bind.shield.sign(message);
         }
         self.hash(purpose, place.at, buf);
         let flight = InFlight {
@@ -153,7 +156,7 @@ impl Connection {
 
     fn send_frame(&mut self, mut buf: Buffer, sealed: bool) -> Option<Arc<Buffer>> {
         let start = if sealed { 0 } else { MESSAGE_AT - PREFIX_BYTES };
-        if let (true, Some(shield)) = (sealed, &mut self.shield)
+        if let (true, Some(shield)) = (sealed, &self.shield)
             && let Err(failure) = shield.seal(buf.get_mut(PREFIX_BYTES..).unwrap_or_default())
         {
             self.fail(failure);
