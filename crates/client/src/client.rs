@@ -94,7 +94,7 @@ impl Client {
     /// What was agreed on, in a line for a person.
     pub fn description(&self) -> String {
         match &self.way {
-            Way::Smb(share) => format!("SMB {}", share.handle.negotiated().dialect),
+            Way::Smb(share) => share.description(),
             Way::Nfs(share) => share.description(),
         }
     }

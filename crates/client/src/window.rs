@@ -145,7 +145,7 @@ mod tests {
             let enough = (holds + EACH).min(MOST);
             assert!(widest >= enough.min(MOST), "{bytes_per_sec} {round_trip:?}: {widest} of {holds}");
             assert!(
-                widest <= (enough * 4).max(16 << 20).min(MOST),
+                widest <= (enough * 4).clamp(16 << 20, MOST),
                 "{bytes_per_sec} {round_trip:?}: {widest} for {holds}"
             );
             let best = (bytes_per_sec).min(MOST as f64 / round_trip.as_secs_f64());

@@ -34,7 +34,7 @@ async fn a_foreign_server_does_what_is_asked() {
                 let client = connect(&options).await;
                 assert_eq!(client.negotiated().unwrap().dialect, dialect);
                 println!("{dialect} {protection:?}: {:?}", client.negotiated().unwrap());
-                files(&client).await;
+                files(&client, "file").await;
                 names(&client).await;
                 operations(&client).await;
                 client.disconnect().await.unwrap();
@@ -43,29 +43,29 @@ async fn a_foreign_server_does_what_is_asked() {
     }
 }
 
-async fn files(client: &Client) {
+async fn files(client: &Client, name: &str) {
     for len in [0, 1, 65_536, 9_000_001] {
         let data = pattern(len);
-        let file = client.create("file").await.unwrap();
+        let file = client.create(name).await.unwrap();
         file.write_at(0, &data).await.unwrap();
         file.sync().await.unwrap();
         assert_eq!(file.stat().await.unwrap().len_bytes, len as u64);
         file.close().await.unwrap();
-        let mut stream = client.open("file").await.unwrap().read_stream(0..u64::MAX);
+        let mut stream = client.open(name).await.unwrap().read_stream(0..u64::MAX);
         let mut read = Vec::new();
         while let Some(chunk) = stream.next().await.unwrap() {
             read.extend_from_slice(&chunk);
         }
         assert!(read == data, "{len} bytes");
     }
-    let file = client.open_with("file", OpenHow::update()).await.unwrap();
+    let file = client.open_with(name, OpenHow::update()).await.unwrap();
     file.set_len(10).await.unwrap();
     let written = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     file.set_times(&Times { written: Some(written), ..Times::default() }).await.unwrap();
     file.close().await.unwrap();
-    let stat = client.stat("file").await.unwrap();
+    let stat = client.stat(name).await.unwrap();
     assert_eq!((stat.len_bytes, stat.times.written), (10, Some(written)));
-    client.remove("file").await.unwrap();
+    client.remove(name).await.unwrap();
 }
 
 async fn names(client: &Client) {
@@ -126,6 +126,28 @@ async fn operations(client: &Client) {
     }
     client.remove(names[1]).await.unwrap();
     client.remove("whole").await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a server: conformance/client"]
+async fn a_foreign_server_takes_several_channels() {
+    for (max_dialect, protection) in [
+        (Dialect::V3_1_1, Protection::AsServer),
+        (Dialect::V3_1_1, Protection::Sealed),
+        (Dialect::V3_0, Protection::Signed),
+    ] {
+        let client = connect(&Options { max_dialect, protection, channels: 3, ..Options::default() }).await;
+        println!("{max_dialect} {protection:?}: {:?}", client.negotiated().unwrap());
+        for _ in 0..50 {
+            if client.description().ends_with("3 channels") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(client.description().ends_with("3 channels"), "{}", client.description());
+        files(&client, "over channels").await;
+        client.disconnect().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -458,6 +458,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         if let Some(serial) = waiting.serial {
             self.patient.remove(&serial);
         }
+        let answer = match answer {
+            // The first time it was done, and its answer lost.
+            Ok(response) if waiting.attempts > 0 && is_closed_already(&response) => Err(Failure::Interrupted),
+            answer => answer,
+        };
         if let (Ok(response), Some(grip)) = (&answer, &waiting.makes)
             && response.status() == NtStatus::SUCCESS
             && let Ok(created) = CreateResponse::decode(response.message())
@@ -547,6 +552,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
         Some(call)
     }
+}
+
+fn is_closed_already(response: &Response) -> bool {
+    response.header.command == Command::Close as u16 && response.status() == NtStatus::FILE_CLOSED
 }
 
 /// What a lost connection counts for the requests that were lost with it: one that was waited for long, for many.

@@ -54,8 +54,11 @@ impl Maker {
     }
 
     /// The same again, by what was agreed on at first: requests that wait were made for that.
-    async fn make_again(&self, session: &Ground) -> Result<Made, Failure> {
-        let made = self.make(session.id, &session.pool).await.map_err(said)?;
+    /// `previous` is the session it takes the place of, and then its own, should it be lost before it is of use: its server
+    /// may not know that yet, and would keep the opens for it.
+    async fn make_again(&self, session: &Ground, previous: &mut u64) -> Result<Made, Failure> {
+        let made = self.make(*previous, &session.pool).await.map_err(said)?;
+        *previous = made.line.session_id;
         let (before, now) = (&session.negotiated, &made.line.negotiated);
         let is_as_good = before.dialect == now.dialect
             && now.multi_credit >= before.multi_credit
@@ -73,7 +76,6 @@ impl Maker {
 
 /// What is known of the session that is to go on.
 struct Ground {
-    id: u64,
     pool: Pool,
     negotiated: Negotiated,
     longest_bytes: u32,
@@ -83,14 +85,15 @@ struct Ground {
 /// Makes another connection for the session, which lost its own because of `why`; tries for as long as a server may be
 /// silent. It ends when the session does.
 pub(super) async fn run(session: Weak<Session>, mut why: Failure) {
-    let Some(maker) = session.upgrade().and_then(|session| session.maker()) else { return };
+    let known = session.upgrade().and_then(|session| Some((session.maker()?, session.session_id())));
+    let Some((maker, mut previous)) = known else { return };
     let until = Instant::now() + maker.config.timeout.min(EVER);
     let mut pause = Duration::ZERO;
     while Instant::now() + pause <= until {
         sleep(pause).await;
         pause = (pause * 2).clamp(FIRST_PAUSE, LAST_PAUSE);
         let Some(ground) = session.upgrade().map(|session| ground(&session)) else { return };
-        match timeout_at(until, maker.make_again(&ground)).await {
+        match timeout_at(until, maker.make_again(&ground, &mut previous)).await {
             Ok(Ok(made)) => {
                 if let Some(session) = session.upgrade() {
                     session.found(made);
@@ -106,13 +109,12 @@ pub(super) async fn run(session: Weak<Session>, mut why: Failure) {
         }
     }
     if let Some(session) = session.upgrade() {
-        session.not_found(&why);
+        session.not_found(&why, previous);
     }
 }
 
 fn ground(session: &Session) -> Ground {
     Ground {
-        id: session.session_id(),
         pool: session.pool().clone(),
         negotiated: session.negotiated().clone(),
         longest_bytes: session.longest_parked_bytes(),

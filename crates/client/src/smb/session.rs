@@ -133,6 +133,11 @@ impl Handle {
         self.0.lock().terms
     }
 
+    /// Connections there are.
+    pub fn channel_count(&self) -> usize {
+        self.0.lock().channels.len()
+    }
+
     /// Whether a lost connection is made again.
     pub fn can_return(&self) -> bool {
         self.0.maker.is_some()
@@ -399,9 +404,10 @@ impl Session {
         state.fail_parked(why);
     }
 
-    /// No other connection could be made.
-    pub fn not_found(&self, why: &Failure) {
+    /// No other connection could be made; `session_id` is the last session there was.
+    pub fn not_found(&self, why: &Failure, session_id: u64) {
         let mut state = self.lock();
+        state.session_id = session_id;
         if !why.is_a_loss() {
             return self.end_for(&mut state, why);
         }

@@ -74,6 +74,12 @@ impl Share {
         Ok(Self { handle: Handle::new(made, None, pool), stream_bytes: options.stream_bytes })
     }
 
+    /// What was agreed on, in a line for a person.
+    pub fn description(&self) -> String {
+        let (dialect, channels) = (self.handle.negotiated().dialect, self.handle.channel_count());
+        if channels > 1 { format!("SMB {dialect}, {channels} channels") } else { format!("SMB {dialect}") }
+    }
+
     pub fn request(&self, command: Command, payload_bytes: u32, put: impl FnOnce(&mut Vec<u8>)) -> Request {
         Request::new(command, OF_THE_SHARE, payload_bytes, put)
     }

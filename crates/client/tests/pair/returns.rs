@@ -8,8 +8,8 @@ use std::time::Duration;
 use client::{Client, Credentials, Dialect, ErrorKind, Failure, OpenHow, Options, Protection};
 use smb_wire::smb2::{Command, Header};
 
-use crate::util::World;
 use crate::util::world::{PASSWORD, USER};
+use crate::util::{Rng, World};
 use crate::wire::{Fate, Port, Way, join, soon, url};
 use crate::{pattern, story};
 
@@ -308,6 +308,58 @@ fn a_request_that_ends_every_connection_is_not_sent_for_ever() {
         assert!(port.lines.get() < 10, "{} lines", port.lines.get());
         assert_eq!(soon(client.stat("file")).await.unwrap().len_bytes, 8, "others are not concerned");
     });
+}
+
+#[test]
+fn cuts_by_chance_change_nothing() {
+    for seed in 0..120 {
+        story(async move {
+            let port = Port::new(World::new());
+            let channels = 1 + seed as u16 % 3;
+            let protection = [Protection::AsServer, Protection::Signed, Protection::Sealed][seed as usize / 3 % 3];
+            let options = Options { channels, protection, max_transfer_bytes: 64 << 10, ..Options::default() };
+            let client = connect(&port, &options).await;
+            let mut rng = Rng::new(seed);
+            // Two cuts in a hundred, also while the line is made again.
+            port.meddle(move |_, _| match rng.below(100) {
+                0 => Fate::CutBefore,
+                1 => Fate::CutBehind,
+                _ => Fate::Pass,
+            });
+            let data = pattern(1_500_003);
+            write_and_read(&client, "file", &data).await;
+            assert!(port.world().content("file").unwrap() == data, "{seed}");
+        });
+    }
+}
+
+#[test]
+fn a_line_that_went_silent_is_left_and_its_files_are_not() {
+    for max_dialect in DIALECTS {
+        story(async move {
+            let port = Port::new(World::new());
+            let options = Options { max_dialect, timeout: Duration::from_secs(5), ..Options::default() };
+            let client = connect(&port, &options).await;
+            let file = client.open_with("file", OpenHow::update()).await.unwrap();
+            file.write_at(0, b"before").await.unwrap();
+            for round in 0..3 {
+                // The second time another hangs while it is made.
+                cut_once(&port, Way::Request, if round == 1 { 5 } else { 1 }, Fate::Hang);
+                if round == 1 {
+                    port.cut();
+                }
+                let begun = tokio::time::Instant::now();
+                let answer = soon(file.stat()).await;
+                assert!(begun.elapsed() <= Duration::from_secs(11), "{:?}", begun.elapsed());
+                if let Err(error) = answer {
+                    assert!(matches!(why(&error), Failure::Timeout(_)), "{error}");
+                }
+                soon(file.write_at(0, b"after")).await.unwrap();
+            }
+            soon(file.close()).await.unwrap();
+            assert_eq!(port.world().content("file").unwrap(), b"aftere", "{max_dialect}");
+        });
+    }
 }
 
 #[test]

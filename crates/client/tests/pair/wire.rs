@@ -203,6 +203,8 @@ pub enum Fate {
     CutBehind,
     /// It never comes.
     Drop,
+    /// From then on nothing comes or goes, and the server knows nothing of that.
+    Hang,
 }
 
 type Judge = Box<dyn FnMut(Way, &[u8]) -> Fate>;
@@ -346,6 +348,10 @@ async fn serve_line(port: Port, number: usize, mut server: Connection, line: Dup
                 let fate = port.fate(Way::Request, &frame);
                 if fate == Fate::CutBefore {
                     break "the line is cut";
+                }
+                if fate == Fate::Hang {
+                    while next_reply(&mut server).await.is_ok() {}
+                    break "the server ended it";
                 }
                 if fate != Fate::Drop {
                     let mut buf = port.world.borrow().pool.get(frame.len());
