@@ -1,16 +1,16 @@
 //! How many bytes a stream has under way: as many as the link holds (its bandwidth times its round trip) and not many more.
-//! It begins with a few requests and doubles for as long as that brings more bytes a second. `stream` asks it for both
+//! It begins with a few requests and grows by half for as long as that brings more bytes a second. `stream` asks it for both
 //! protocols; it must never let a stream stand still, or hold more than its caller allows.
 
 use std::time::Duration;
 
 /// Requests at first, and at least.
-const FIRST_REQUESTS: u64 = 2;
+const FIRST_REQUESTS: u64 = 4;
 const LEAST_REQUESTS: u64 = 2;
 /// So much at first, however small the requests are.
 const FIRST_BYTES: u64 = 1 << 20;
-/// More bytes a second by this part (an eighth) are worth twice the memory.
-const GAIN_PART: f64 = 8.0;
+/// More bytes a second by this part (a twelfth) are worth half as much memory more.
+const GAIN_PART: f64 = 12.0;
 /// Rounds after which it is tried again: links change.
 const REST_ROUNDS: u32 = 64;
 
@@ -25,7 +25,7 @@ pub(crate) struct Window {
     round_began: Option<Duration>,
     /// Bytes a second of the best round.
     best: f64,
-    /// What is answered in this round was sent before the window was doubled.
+    /// What is answered in this round was sent before the window grew.
     is_mixed: bool,
     /// Rounds to go before it is tried whether more brings more.
     rest: u32,
@@ -85,19 +85,19 @@ impl Window {
         if self.rest > 0 {
             self.rest -= 1;
             if self.rest == 0 {
-                self.double(rate);
+                self.grow(rate);
             }
         } else if rate > self.best + self.best / GAIN_PART {
-            self.double(rate);
+            self.grow(rate);
         } else {
-            self.target /= 2;
+            self.target -= self.target / 3;
             self.rest = REST_ROUNDS;
         }
     }
 
-    fn double(&mut self, rate: f64) {
+    fn grow(&mut self, rate: f64) {
         self.best = rate;
-        self.target = self.target.saturating_mul(2);
+        self.target = self.target.saturating_add(self.target / 2);
         self.is_mixed = true;
     }
 }

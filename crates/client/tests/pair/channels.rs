@@ -1,9 +1,12 @@
 //! A session on several connections: what goes over which, and what becomes of it when one of them fails.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use client::{Client, Dialect, OpenHow, Options, Protection};
-use smb_wire::smb2::{Command, Header, SessionSetupRequest};
+use smb_wire::NtStatus;
+use smb_wire::smb2::{Command, Flags, Header, SessionSetupRequest};
 
 use crate::returns::connect;
 use crate::util::World;
@@ -130,5 +133,35 @@ fn a_server_that_refuses_channels_or_ends_them_is_not_asked_for_ever() {
         let port = Port::new(World::new());
         settled(&port, &Options { max_dialect: Dialect::V2_1, ..options(Protection::AsServer) }).await;
         assert_eq!(port.lines.get(), 1);
+    });
+}
+
+#[test]
+fn a_replay_that_comes_too_early_is_sent_again() {
+    story(async {
+        let port = Port::new(World::new());
+        let data = pattern(3_000_000);
+        port.world().put("file", &data);
+        let client = settled(&port, &options(Protection::AsServer)).await;
+        let (cutter, refused) = (port.clone(), Rc::new(Cell::new(0)));
+        let count = Rc::clone(&refused);
+        port.meddle(move |way, frame| {
+            let is_replay = Header::decode(&frame[4..]).is_ok_and(|header| header.flags.contains(Flags::REPLAY));
+            // The first answers say that the request is still under way on the channel that failed.
+            if way == Way::Reply && is_replay && count.get() < 5 {
+                count.set(count.get() + 1);
+                return Fate::Status(NtStatus::FILE_NOT_AVAILABLE.0);
+            }
+            Fate::Pass
+        });
+        let mut cuts = 0;
+        read_whole(&client, &data, move |count| {
+            if count > 500_000 * (cuts + 1) && cuts < 4 {
+                cutter.cut_line(cuts);
+                cuts += 1;
+            }
+        })
+        .await;
+        assert!(refused.get() > 0, "there were replays");
     });
 }

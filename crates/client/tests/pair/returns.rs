@@ -334,6 +334,36 @@ fn cuts_by_chance_change_nothing() {
 }
 
 #[test]
+fn nonsense_by_chance_ends_everything_in_time() {
+    for seed in 0..200 {
+        story(async move {
+            let port = Port::new(World::new());
+            port.world().put("file", &pattern(200_000));
+            let mut rng = Rng::new(seed);
+            port.meddle(move |way, frame| match (way, rng.below(25)) {
+                (_, 0) => Fate::CutBefore,
+                (Way::Request, 1) => Fate::Hang,
+                (Way::Reply, 2..4) => Fate::Spoil(rng.below(160.min(frame.len())), rng.next() as u8),
+                (_, 4) => Fate::Drop,
+                _ => Fate::Pass,
+            });
+            let max_dialect = DIALECTS[seed as usize % 5];
+            let options = Options { channels: 1 + seed as u16 % 3, max_dialect, ..Options::default() };
+            let credentials = Credentials::password(USER, PASSWORD);
+            let client = soon(Client::connect_smb_by(port.dial(), &url(), credentials, &options)).await;
+            let Ok(client) = client else { return };
+            let _ = soon(client.read_at("file", 0, &mut [0; 200_000])).await;
+            let _ = soon(client.list("")).await;
+            let _ = soon(client.write_at("new", 0, &pattern(100_000))).await;
+            let _ = soon(client.rename("new", "newer", true)).await;
+            let _ = soon(client.copy("newer", "newest")).await;
+            let _ = soon(client.remove("newer")).await;
+            let _ = soon(client.disconnect()).await;
+        });
+    }
+}
+
+#[test]
 fn a_line_that_went_silent_is_left_and_its_files_are_not() {
     for max_dialect in DIALECTS {
         story(async move {

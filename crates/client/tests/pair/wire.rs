@@ -205,6 +205,20 @@ pub enum Fate {
     Drop,
     /// From then on nothing comes or goes, and the server knows nothing of that.
     Hang,
+    /// Of a reply, that byte becomes another.
+    Spoil(usize, u8),
+    /// Of a reply, the status becomes another.
+    Status(u32),
+}
+
+impl Fate {
+    fn change(self, frame: &mut [u8]) {
+        match self {
+            Self::Spoil(at, byte) => frame[at % frame.len()] = byte,
+            Self::Status(status) => frame[12..16].copy_from_slice(&status.to_le_bytes()),
+            _ => {}
+        }
+    }
 }
 
 type Judge = Box<dyn FnMut(Way, &[u8]) -> Fate>;
@@ -333,9 +347,10 @@ async fn serve_line(port: Port, number: usize, mut server: Connection, line: Dup
                 }
             }
             reply = next_reply(&mut server) => {
-                let Ok(reply) = reply else { break "it is over" };
+                let Ok(mut reply) = reply else { break "it is over" };
                 let fate = port.fate(Way::Reply, &reply);
                 port.carried.borrow_mut()[number] += reply.len();
+                fate.change(&mut reply);
                 if fate == Fate::CutBefore || fate != Fate::Drop && replies.write_all(&reply).await.is_err() {
                     break "the line is cut";
                 }
