@@ -10,7 +10,7 @@ use smb_wire::smb2::{Command, Header};
 
 use crate::util::world::{PASSWORD, USER};
 use crate::util::{Rng, World};
-use crate::wire::{Fate, Port, Way, join, soon, url};
+use crate::wire::{Fate, Port, Way, soon, url};
 use crate::{pattern, story};
 
 const DIALECTS: [Dialect; 5] = Dialect::ALL;
@@ -112,7 +112,7 @@ fn every_dialect_comes_back_to_its_open_files() {
             }
             assert_eq!(port.lines.get(), 4);
             // The lock is still there.
-            let other = join(&port.world(), &Options::default()).await;
+            let other = port.join_another().await;
             let theirs = other.open_with("file", OpenHow::change()).await.unwrap();
             assert!(theirs.lock(0..1, true, false).await.is_err(), "{max_dialect}");
             file.unlock(0..2).await.unwrap();
@@ -131,7 +131,7 @@ fn nobody_waits_for_who_caches_nothing() {
             port.world().put("file", b"contents");
             let client = connect(&port, &Options { max_dialect, ..Options::default() }).await;
             let file = client.open_with("file", OpenHow::change()).await.unwrap();
-            let other = join(&port.world(), &Options::default()).await;
+            let other = port.join_another().await;
             let begun = tokio::time::Instant::now();
             let theirs = soon(other.open_with("file", OpenHow::change())).await.unwrap();
             soon(theirs.write_at(0, b"CON")).await.unwrap();
@@ -224,7 +224,7 @@ fn a_server_that_forgot_gives_a_file_to_read_by_name_and_none_that_changed() {
         port.is_down.set(true);
         port.forget();
         {
-            let meddler = join(&port.world(), &Options::default()).await;
+            let meddler = port.join_another().await;
             meddler.write_at("read", 0, b"CON").await.unwrap();
             meddler.write_at("other", 0, b"longer than before").await.unwrap();
             meddler.remove("replaced").await.unwrap();
@@ -403,7 +403,7 @@ fn a_watch_says_that_it_missed_something() {
         let changes = soon(watch.next()).await.unwrap();
         assert_eq!(changes.len(), 1);
         assert_eq!(changes[0].kind, client::ChangeKind::Unknown);
-        let other = join(&port.world(), &Options::default()).await;
+        let other = port.join_another().await;
         other.mkdir("dir").await.unwrap();
         assert!(soon(watch.next()).await.unwrap().iter().any(|change| change.path.as_os_str() == "dir"));
     });

@@ -285,6 +285,16 @@ impl Port {
         self.world.borrow()
     }
 
+    /// Another client of the server, on a line nobody cuts.
+    pub async fn join_another(&self) -> Client {
+        let (ours, theirs) = tokio::io::duplex(LINE_BYTES);
+        let (connection, pool) = (self.world().connection(), self.world().pool.clone());
+        tokio::task::spawn_local(serve(connection, pool, theirs, honest(), Line::default()));
+        let (reader, writer) = tokio::io::split(ours);
+        let credentials = Credentials::password(USER, PASSWORD);
+        Client::connect_over(reader, writer, &url(), credentials, &Options::default()).await.unwrap()
+    }
+
     /// Cuts all lines there are.
     pub fn cut(&self) {
         self.cuts.send_modify(|(count, which)| (*count, *which) = (*count + 1, None));
