@@ -49,7 +49,7 @@ impl Client {
         Ok(Self { way, list_entries: options.list_entries })
     }
 
-    /// The same over the two halves of a stream that leads to an SMB server.
+    /// The same over the two halves of a stream that leads to an SMB server. Lost, it is not made again.
     pub async fn connect_over<R, W>(
         reader: R,
         writer: W,
@@ -63,6 +63,17 @@ impl Client {
     {
         let share =
             Share::connect_over(reader, writer, url, credentials, options).await.at("connect to", &place(url))?;
+        Ok(Self { way: Way::Smb(Arc::new(share)), list_entries: options.list_entries })
+    }
+
+    /// The same by lines to an SMB server that `dial` makes, now and whenever the one there is gets lost.
+    pub async fn connect_smb_by(
+        dial: Arc<dyn smb::Dial>,
+        url: &Url,
+        credentials: Credentials,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let share = Share::connect_by(dial, url, credentials, options).await.at("connect to", &place(url))?;
         Ok(Self { way: Way::Smb(Arc::new(share)), list_entries: options.list_entries })
     }
 
@@ -83,7 +94,7 @@ impl Client {
     /// What was agreed on, in a line for a person.
     pub fn description(&self) -> String {
         match &self.way {
-            Way::Smb(share) => format!("SMB {}", share.handle.negotiated().dialect),
+            Way::Smb(share) => share.description(),
             Way::Nfs(share) => share.description(),
         }
     }

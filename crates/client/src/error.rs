@@ -97,7 +97,10 @@ impl Error {
 
     /// Whether the connection, or the login, is what failed: nothing else will work either.
     pub fn is_of_the_connection(&self) -> bool {
-        matches!(self.kind, ErrorKind::Connection(_))
+        match &self.kind {
+            ErrorKind::Connection(failure) => !matches!(failure, Failure::Interrupted | Failure::FileLost),
+            _ => false,
+        }
     }
 
     /// What might help, for a person.
@@ -119,6 +122,13 @@ pub(crate) trait At<T> {
 impl<T, K: Into<ErrorKind>> At<T> for Result<T, K> {
     fn at(self, operation: &'static str, path: &Path) -> Result<T, Error> {
         self.map_err(|kind| Error::new(operation, path, kind.into()))
+    }
+}
+
+impl ErrorKind {
+    /// Whether a connection was lost and another is there: what did not last may be begun again.
+    pub(crate) fn is_of_one_connection(&self) -> bool {
+        matches!(self, Self::Connection(Failure::Interrupted | Failure::FileLost))
     }
 }
 

@@ -38,6 +38,7 @@ mod stat;
 mod stream;
 mod url;
 mod watch;
+mod window;
 
 pub use buffer::Buffer;
 pub use client::Client;

@@ -30,6 +30,8 @@ pub struct Options {
     pub list_entries: usize,
     /// How wide the window of credits should grow.
     pub credits: u16,
+    /// Over how many connections an SMB session is spread, where the server knows how (3.x).
+    pub channels: u16,
     /// How long to wait for a server that says nothing.
     pub timeout: Duration,
 }
@@ -47,6 +49,7 @@ impl Default for Options {
             stream_bytes: 8 << 20,
             list_entries: 4_000_000,
             credits: 512,
+            channels: 1,
             timeout: Duration::from_secs(30),
         }
     }

@@ -6,9 +6,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::buffer::Buffer;
 use crate::error::{At, Error};
 use crate::file::{Open, Reading, Writing};
+use crate::window::Window;
 
 /// A piece of a file, in the buffer it was received into.
 #[derive(Debug, Clone)]
@@ -71,7 +74,8 @@ pub struct ReadStream {
     /// Up to here the file is known to be worth asking for; beyond, one request at a time finds out.
     known_end: u64,
     asked: VecDeque<Asked>,
-    in_flight_bytes: u64,
+    window: Window,
+    began: Instant,
 }
 
 /// One READ under way.
@@ -92,7 +96,8 @@ impl ReadStream {
 
     /// Asks for all of the range.
     pub(crate) fn exactly(file: End, Range { start, end }: Range<u64>) -> Self {
-        Self { file, next: start, end, known_end: end, asked: VecDeque::new(), in_flight_bytes: 0 }
+        let (asked, window, began) = (VecDeque::new(), Window::default(), Instant::now());
+        Self { file, next: start, end, known_end: end, asked, window, began }
     }
 
     /// The next piece; `None` at the end of the range or of the file. It may be given up and called again.
@@ -101,7 +106,7 @@ impl ReadStream {
         let Some(asked) = self.asked.front_mut() else { return Ok(None) };
         let answer = asked.reading.answer(asked.len_bytes).await;
         let Some(asked) = self.asked.pop_front() else { return Ok(None) };
-        self.in_flight_bytes -= u64::from(asked.len_bytes);
+        self.window.answered(asked.len_bytes.into(), self.began.elapsed());
         if !matches!(answer, Ok(Some(_))) {
             self.stop();
         }
@@ -113,7 +118,7 @@ impl ReadStream {
     /// At the end, or after an error: what else was asked for is not waited for.
     fn stop(&mut self) {
         self.asked.clear();
-        self.in_flight_bytes = 0;
+        self.window.clear();
         self.end = self.next;
         self.known_end = self.next;
     }
@@ -132,8 +137,8 @@ impl ReadStream {
     }
 
     fn fill(&mut self) {
-        let most = u64::from(self.file.open.stream_bytes());
-        while self.next < self.end && (self.in_flight_bytes < most || self.asked.is_empty()) {
+        let (most, each) = (self.file.open.stream_bytes().into(), self.file.open.read_bytes().into());
+        while self.next < self.end && (self.window.has_room(each, most) || self.asked.is_empty()) {
             let beyond = self.next >= self.known_end;
             if beyond && self.asked.back().is_some_and(|asked| asked.beyond) {
                 return;
@@ -148,7 +153,7 @@ impl ReadStream {
     }
 
     fn ask(&mut self, offset: u64, len_bytes: u32, beyond: bool) -> Asked {
-        self.in_flight_bytes += u64::from(len_bytes);
+        self.window.sent(len_bytes.into(), self.began.elapsed());
         Asked { offset, len_bytes, reading: self.file.open.send_read(offset, len_bytes), beyond }
     }
 }
@@ -163,14 +168,15 @@ pub struct WriteStream {
     /// What is not enough for a request yet.
     held: Vec<u8>,
     sent: VecDeque<(u32, Writing)>,
-    in_flight_bytes: u64,
+    window: Window,
+    began: Instant,
     failed: Option<Error>,
 }
 
 impl WriteStream {
     pub(crate) fn new(file: End, start: u64) -> Self {
-        let (held, sent) = (Vec::new(), VecDeque::new());
-        Self { file, start, next: start, held, sent, in_flight_bytes: 0, failed: None }
+        let (held, sent, window, began) = (Vec::new(), VecDeque::new(), Window::default(), Instant::now());
+        Self { file, start, next: start, held, sent, window, began, failed: None }
     }
 
     /// Takes all of `data`; waits while as much is under way as may be. An error is what came of this or an earlier
@@ -218,8 +224,8 @@ impl WriteStream {
     }
 
     async fn send(&mut self, data: &[u8]) -> Result<(), Error> {
-        let most = u64::from(self.file.open.stream_bytes());
-        while !self.sent.is_empty() && self.in_flight_bytes + data.len() as u64 > most {
+        let (most, each) = (self.file.open.stream_bytes().into(), self.file.open.write_bytes().into());
+        while !self.sent.is_empty() && !self.window.fits(data.len() as u64, each, most) {
             self.settle().await?;
         }
         if let Some(error) = &self.failed {
@@ -228,7 +234,7 @@ impl WriteStream {
         let writing = self.file.open.send_write(self.next, data);
         self.sent.push_back((u32::try_from(data.len()).unwrap_or(u32::MAX), writing));
         self.next += data.len() as u64;
-        self.in_flight_bytes += data.len() as u64;
+        self.window.sent(data.len() as u64, self.began.elapsed());
         Ok(())
     }
 
@@ -238,7 +244,7 @@ impl WriteStream {
         let len_bytes = *len_bytes;
         let outcome = writing.answer(len_bytes).await;
         self.sent.pop_front();
-        self.in_flight_bytes -= u64::from(len_bytes);
+        self.window.answered(len_bytes.into(), self.began.elapsed());
         let outcome = outcome.at("write", &self.file.path);
         if let (Err(error), None) = (&outcome, &self.failed) {
             self.failed = Some(error.clone());

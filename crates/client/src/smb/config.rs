@@ -51,6 +51,10 @@ pub struct Config {
     pub credits: u16,
     /// How long the server may be silent with requests under way.
     pub timeout: Duration,
+    /// The session this one takes the place of (MS-SMB2 3.2.4.2.3), or 0.
+    pub previous_session_id: u64,
+    /// Whether the session is to have several connections.
+    pub multi_channel: bool,
     /// What is new for each connection.
     pub seed: Seed,
 }

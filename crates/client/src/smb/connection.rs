@@ -7,21 +7,23 @@ use std::time::Duration;
 
 use smb_wire::NtStatus;
 use smb_wire::crypto::PreauthHash;
-use smb_wire::smb2::{
-    Capabilities, Command, Dialect, Flags, HEADER_BYTES, Header, ProtocolId, SessionFlags, SessionSetupRequest,
-    SessionSetupResponse, ValidateNegotiate,
-};
+use smb_wire::smb2::{Command, Dialect, Flags, HEADER_BYTES, Header, ProtocolId, ValidateNegotiate};
 
 use super::Failure;
 use super::config::Config;
 use super::credits::Credits;
 use super::handshake::Login;
 use super::offer::{self, CREDIT_BYTES, Negotiated, malformed};
-use super::protect::{Protection, Shield};
+use super::protect::Shield;
 use super::request::{Outgoing, PREFIX_BYTES, Request, Response};
 use crate::buffer::Buffer;
 
+mod breaks;
+mod keeping;
+mod login;
 mod sending;
+
+pub(crate) use keeping::Unanswered;
 
 /// The largest frame from a server before a session is set up: an answer with a large token.
 const MAX_GREETING_BYTES: usize = 64 << 10;
@@ -58,6 +60,8 @@ pub struct Connection {
     negotiated: Option<Negotiated>,
     session_id: u64,
     shield: Option<Shield>,
+    /// The session it is to be a channel of.
+    bind: Option<Bind>,
     credits: Credits,
     queue: VecDeque<Queued>,
     in_flight: BTreeMap<u64, InFlight>,
@@ -65,6 +69,23 @@ pub struct Connection {
     done: VecDeque<(Token, Result<Response, Failure>)>,
     next_token: u64,
     last_progress: Duration,
+    /// The tree connect of the last request that had one.
+    tree_id: u32,
+    /// Replays that came while the server was still at the request they repeat.
+    too_early: Vec<Unanswered>,
+    /// What is not answered when it is over is kept, for another connection.
+    keeps: bool,
+    /// ChannelSequence of what is sent (MS-SMB2 3.2.4.1).
+    sequence: u16,
+}
+
+/// The session that a connection is to be a channel of.
+#[derive(Debug, Clone)]
+pub(crate) struct Bind {
+    pub session_id: u64,
+    pub tree_id: u32,
+    /// Its keys: the binding is signed with them.
+    pub shield: Shield,
 }
 
 #[derive(Debug)]
@@ -79,6 +100,8 @@ enum Phase {
 enum Purpose {
     Negotiate,
     Login,
+    /// The answer to a break.
+    Acknowledge,
     Caller(Token),
 }
 
@@ -104,6 +127,8 @@ struct InFlight {
     patient: bool,
     /// What the server calls it since then, or 0.
     async_id: u64,
+    /// The request, where it is kept.
+    kept: Option<keeping::Kept>,
 }
 
 impl InFlight {
@@ -124,6 +149,7 @@ impl Connection {
             negotiated: None,
             session_id: 0,
             shield: None,
+            bind: None,
             credits,
             queue: VecDeque::new(),
             in_flight: BTreeMap::new(),
@@ -131,15 +157,37 @@ impl Connection {
             done: VecDeque::new(),
             next_token: 0,
             last_progress: now,
+            tree_id: 0,
+            keeps: false,
+            too_early: Vec::new(),
+            sequence: 0,
         };
         let request = Request::new(Command::Negotiate, 0, 0, |out| hello.put(out));
         connection.send_now(Purpose::Negotiate, request, now);
         connection
     }
 
+    /// A connection that is to be a further channel of a session (MS-SMB2 3.2.4.2.3).
+    pub(crate) fn for_session(config: Config, bind: Bind, now: Duration) -> Self {
+        let mut connection = Self::new(config, now);
+        (connection.session_id, connection.tree_id) = (bind.session_id, bind.tree_id);
+        connection.bind = Some(bind);
+        connection
+    }
+
+    /// The keys of the session, once there are any.
+    pub(crate) fn shield(&self) -> Option<&Shield> {
+        self.shield.as_ref()
+    }
+
     /// What was agreed on, once somebody is logged in.
     pub fn ready(&self) -> Option<&Negotiated> {
         matches!(self.phase, Phase::Ready).then_some(self.negotiated.as_ref()).flatten()
+    }
+
+    /// The session, once there is one.
+    pub(crate) fn session_id(&self) -> u64 {
+        self.session_id
     }
 
     /// Why it is over, if it is.
@@ -320,7 +368,9 @@ impl Connection {
         if self.failure().is_some() {
             return;
         }
-        self.give_up_all(&failure);
+        if !self.keeps {
+            self.give_up_all(&failure);
+        }
         self.out.clear();
         self.phase = Phase::Over(failure);
     }
@@ -385,7 +435,7 @@ impl Connection {
             return Err(Failure::Protocol("it sends a request"));
         }
         if header.message_id == UNASKED {
-            return unasked(&header);
+            return self.unasked(&header, frame.get(message).unwrap_or_default(), sealed, now);
         }
         let answered = self.in_flight.get(&header.message_id);
         let answered = answered.ok_or(Failure::Protocol("it answers a request that was not made"))?;
@@ -404,6 +454,7 @@ impl Connection {
         }
         if let Some(answered) = self.in_flight.remove(&header.message_id) {
             self.credits.answered(answered.charge);
+            let Some(answered) = self.not_too_early(answered, header.status) else { return Ok(()) };
             return self.answered(answered.purpose, Response { header, frame, message }, now);
         }
         Ok(())
@@ -454,113 +505,12 @@ impl Connection {
         match purpose {
             Purpose::Negotiate => self.negotiated(&response, now),
             Purpose::Login => self.logged_in(&response, now),
+            // Whether there was anything to acknowledge any more does not matter to anybody.
+            Purpose::Acknowledge => Ok(()),
             Purpose::Caller(token) => {
                 self.done.push_back((token, Ok(response)));
                 Ok(())
             }
         }
     }
-
-    fn negotiated(&mut self, response: &Response, now: Duration) -> Result<(), Failure> {
-        if response.status() != NtStatus::SUCCESS {
-            return Err(Failure::Negotiate(response.status()));
-        }
-        self.hash(Purpose::Negotiate, 0, response.message());
-        self.negotiated = Some(offer::response(&self.config, response.message())?);
-        let (login, token) = Login::new(&self.config, self.preauth);
-        self.phase = Phase::LoggingIn(Box::new(login));
-        self.send_token(&token, now);
-        Ok(())
-    }
-
-    fn send_token(&mut self, token: &[u8], now: Duration) {
-        let setup = SessionSetupRequest {
-            binding: false,
-            security_mode: offer::security_mode(&self.config),
-            capabilities: Capabilities::empty(),
-            previous_session_id: 0,
-            security_buffer: token,
-        };
-        self.send_now(Purpose::Login, Request::new(Command::SessionSetup, 0, 0, |out| setup.put(out)), now);
-    }
-
-    fn logged_in(&mut self, response: &Response, now: Duration) -> Result<(), Failure> {
-        match response.status() {
-            NtStatus::MORE_PROCESSING_REQUIRED => self.log_in_further(response, now),
-            NtStatus::SUCCESS => self.begin_session(response),
-            status => Err(Failure::Login(status)),
-        }
-    }
-
-    fn log_in_further(&mut self, response: &Response, now: Duration) -> Result<(), Failure> {
-        self.hash(Purpose::Login, 0, response.message());
-        let setup = SessionSetupResponse::decode(response.message()).map_err(malformed)?;
-        let Phase::LoggingIn(login) = &mut self.phase else { return Err(OUT_OF_TURN) };
-        let token = login.go_on(setup.security_buffer)?;
-        self.session_id = response.header.session_id;
-        self.send_token(&token, now);
-        Ok(())
-    }
-
-    /// MS-SMB2 3.2.5.3.1: the last answer of a login. Its signature proves, with 3.1.1, that nothing before was changed.
-    fn begin_session(&mut self, response: &Response) -> Result<(), Failure> {
-        let setup = SessionSetupResponse::decode(response.message()).map_err(malformed)?;
-        let Phase::LoggingIn(login) = &mut self.phase else { return Err(OUT_OF_TURN) };
-        let negotiated = self.negotiated.as_ref().ok_or(OUT_OF_TURN)?;
-        let key = login.finish(setup.security_buffer)?.clone();
-        self.session_id = response.header.session_id;
-        let unproven = setup.flags.intersects(SessionFlags::GUEST | SessionFlags::NULL);
-        if unproven {
-            may_be_unproven(&self.config, negotiated, setup.flags)?;
-        } else {
-            let Negotiated { dialect, signing, cipher, .. } = *negotiated;
-            let mut shield = Shield::new(self.session_id, &key, dialect, &login.hash, signing, cipher);
-            let wants = self.config.protection;
-            shield.sign_all = negotiated.signing_required || wants != Protection::AsServer;
-            shield.seal_all = setup.flags.contains(SessionFlags::ENCRYPT_DATA) || wants == Protection::Sealed;
-            check_last(&shield, response, dialect)?;
-            self.shield = Some(shield);
-        }
-        self.phase = Phase::Ready;
-        Ok(())
-    }
-}
-
-const OUT_OF_TURN: Failure = Failure::Protocol("an answer of the login out of turn");
-
-/// A guest has no key: nothing can be signed, and whoever stands between may change everything.
-fn may_be_unproven(config: &Config, negotiated: &Negotiated, flags: SessionFlags) -> Result<(), Failure> {
-    if flags.contains(SessionFlags::GUEST) && !config.credentials.user.is_empty() {
-        return Err(Failure::NoCommonGround("the server took the user for a guest: it does not know the name"));
-    }
-    if negotiated.signing_required || config.protection != Protection::AsServer {
-        return Err(Failure::NoCommonGround("messages are to be signed, and nobody in particular has no key to"));
-    }
-    Ok(())
-}
-
-fn check_last(shield: &Shield, response: &Response, dialect: Dialect) -> Result<(), Failure> {
-    if shield.seal_all && !shield.can_seal() {
-        return Err(Failure::NoCommonGround("the server wants everything sealed and there is no cipher in common"));
-    }
-    if response.header.flags.contains(Flags::SIGNED) {
-        let genuine = shield.verify(&mut response.message().to_vec());
-        return if genuine {
-            Ok(())
-        } else {
-            Err(Failure::NotGenuine("the login's last answer has a wrong signature"))
-        };
-    }
-    if dialect == Dialect::V3_1_1 || shield.sign_all {
-        return Err(Failure::NotGenuine("the login's last answer is not signed"));
-    }
-    Ok(())
-}
-
-/// A break of an oplock nobody asked for is passed over (MS-SMB2 3.2.5.19); there is nothing else to come unasked.
-fn unasked(header: &Header) -> Result<(), Failure> {
-    if header.command == Command::OplockBreak as u16 {
-        return Ok(());
-    }
-    Err(Failure::Protocol("it sends what nobody asked for"))
 }

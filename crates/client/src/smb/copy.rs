@@ -7,12 +7,14 @@ use smb_wire::NtStatus;
 use smb_wire::codec::{Put, Reader, Truncated};
 use smb_wire::smb2::{IoctlResponse, fsctl};
 
-use super::Response;
-use super::open::{How, Open};
+use super::open::{HANDLE, How, Open};
 use super::share::{Share, good};
+use super::{Failure, Response};
 use crate::error::ErrorKind;
 use crate::file::OpenHow;
 
+/// Connections that may be lost in one copy.
+const MOST_TRIES: u32 = 8;
 const KEY_BYTES: usize = 24;
 const KEY_RESPONSE_BYTES: u32 = 32;
 /// SRV_COPYCHUNK_RESPONSE.
@@ -47,14 +49,23 @@ impl Open {
         if len_bytes == 0 {
             return Ok(());
         }
-        let key = self.resume_key().await?;
+        let mut key = self.resume_key().await?;
+        let mut tries = MOST_TRIES;
         let mut most = USUAL;
         let mut done = 0;
         while done < len_bytes {
             let request = chunks(&key, from + done, to + done, len_bytes - done, most);
-            let ioctl = self.share.ioctl(fsctl::SRV_COPYCHUNK_WRITE, target.handle, &request, RESPONSE_BYTES);
-            let answer = self.share.handle.call(ioctl).await?;
+            let ioctl = target.about(self.share.ioctl(fsctl::SRV_COPYCHUNK_WRITE, HANDLE, &request, RESPONSE_BYTES));
+            let answer = match self.share.handle.call(ioctl).await {
+                // The same bytes to the same place again: nothing is done twice. The key was the open's before.
+                Err(Failure::Interrupted) if tries > 0 => {
+                    (key, tries) = (self.resume_key().await?, tries - 1);
+                    continue;
+                }
+                answer => answer?,
+            };
             match answer.status() {
+                NtStatus::OBJECT_NAME_NOT_FOUND if tries > 0 => (key, tries) = (self.resume_key().await?, tries - 1),
                 NtStatus::SUCCESS => done += copied(&answer, len_bytes - done)?,
                 NtStatus::INVALID_PARAMETER => most = less(&answer, most)?,
                 status => return Err(status.into()),
@@ -64,7 +75,7 @@ impl Open {
     }
 
     async fn resume_key(&self) -> Result<[u8; KEY_BYTES], ErrorKind> {
-        let ask = self.share.ioctl(fsctl::SRV_REQUEST_RESUME_KEY, self.handle, &[], KEY_RESPONSE_BYTES);
+        let ask = self.about(self.share.ioctl(fsctl::SRV_REQUEST_RESUME_KEY, HANDLE, &[], KEY_RESPONSE_BYTES));
         let answer = good(self.share.handle.call(ask).await?)?;
         let output = IoctlResponse::decode(answer.message())?.output;
         output.first_chunk().copied().ok_or(ErrorKind::Nonsense("a resume key cut short"))

@@ -1,77 +1,102 @@
-//! Joins a [`Connection`] to a socket: one task of the runtime for each connection, and [`Handle`]s by which others give
+//! Joins a [`Connection`] to a socket: one task of the runtime for each connection, and a [`Line`] by which the session gives
 //! it requests. All requests that are ready leave in one write; an answer is received into the buffer its caller gets.
 //! What a request means is not known here, but for one thing: an open whose caller is gone is closed.
 
-use std::collections::{HashMap, VecDeque};
-use std::io::IoSlice;
+use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use bytes::BufMut;
 use smb_wire::NtStatus;
 use smb_wire::smb2::{CloseRequest, Command, CreateResponse, ValidateNegotiate};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
 
-use super::request::PREFIX_BYTES;
-use super::{Config, Connection, Failure, Limits, Negotiated, Request, Response, Token};
+use super::connection::Unanswered;
+use super::grip::Grip;
+use super::protect::Shield;
+use super::session::Session;
+use super::transit::{Intake, Outlet};
+use super::{Connection, Failure, Limits, Negotiated, Request, Response, Token};
 use crate::buffer::{Buffer, Pool};
 
-/// What one receive takes at most, where no large answer is under way: 16 answers of 4 KiB and their headers.
-const INBOX_BYTES: usize = 80 << 10;
 /// An answer that is longer is received into a buffer of its own.
-const LARGE_BYTES: usize = 16 << 10;
-/// Frames in one write.
-const MOST_SLICES: usize = 64;
-/// So many bytes of a large answer are progress; fewer would let a server drip for ever.
-const PROGRESS_BYTES: usize = 64 << 10;
+pub(super) const LARGE_BYTES: usize = 16 << 10;
+
+/// After so many connections that were lost with it a request is not tried again: it may be what ends them.
+pub(super) const MOST_ATTEMPTS: u8 = 6;
 
 /// Fewer answers than this are given out at once: requests by the handful cost more than waiting.
 const LEAST_SPLIT: usize = 8;
 
 type Answer = Result<Response, Failure>;
 
-struct Call {
-    request: Request,
-    reply: oneshot::Sender<Answer>,
+/// A request and who waits for its answer.
+pub(crate) struct Call {
+    pub request: Request,
+    pub reply: oneshot::Sender<Answer>,
     /// The rest of a compound.
-    related: Vec<(Request, oneshot::Sender<Answer>)>,
+    pub related: Vec<(Request, oneshot::Sender<Answer>)>,
     /// What a patient request is called, to be given up.
-    serial: Option<u64>,
+    pub serial: Option<u64>,
+    /// How many connections were lost with it.
+    pub attempts: u8,
 }
 
-/// What handles tell the driver.
-enum Message {
+impl Call {
+    /// All who wait are told why they wait in vain.
+    pub fn fail(self, why: &Failure) {
+        for reply in std::iter::once(self.reply).chain(self.related.into_iter().map(|(_, reply)| reply)) {
+            // Whoever asked may have given up meanwhile.
+            let _ = reply.send(Err(why.clone()));
+        }
+    }
+
+    /// Its requests, the compound's first one first.
+    pub fn requests(&mut self) -> impl Iterator<Item = &mut Request> {
+        std::iter::once(&mut self.request).chain(self.related.iter_mut().map(|(request, _)| request))
+    }
+}
+
+/// What a driver is told.
+pub(crate) enum Message {
     Call(Call),
     /// Nobody waits for the patient request of that number any more; should it have succeeded meanwhile, this undoes it.
     GiveUp {
         serial: u64,
         undo: Option<Request>,
     },
+    /// From now on the connection is that channel of the session, which takes what it leaves unanswered.
+    Join {
+        session: Weak<Session>,
+        id: u64,
+        sequence: u16,
+        /// Whether there will be another one to send that.
+        keeps: bool,
+    },
+    /// A channel of the session failed: what is sent from now on is of that sequence.
+    Sequence(u16),
 }
 
-/// What all handles of a connection know.
-#[derive(Debug)]
-struct Shared {
-    negotiated: Negotiated,
-    validation: Option<(ValidateNegotiate, ValidateNegotiate)>,
-    common: Arc<Common>,
-    pool: Pool,
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Message")
+    }
 }
 
-/// What the driver tells all handles as it goes on.
+/// What the driver tells as it goes on.
 #[derive(Debug, Default)]
 struct Common {
     read: AtomicU32,
     write: AtomicU32,
     transact: AtomicU32,
     window: AtomicU64,
-    next_serial: AtomicU64,
+    /// Bytes asked for or carried by requests that are not answered.
+    under_way_bytes: AtomicUsize,
     /// Why the connection is over, once it is.
-    over: OnceLock<Failure>,
+    over: Arc<OnceLock<Failure>>,
 }
 
 impl Common {
@@ -83,27 +108,24 @@ impl Common {
     }
 }
 
-/// Gives a connection requests. The connection ends when the last handle is gone.
-#[derive(Debug, Clone)]
-pub(crate) struct Handle {
+/// One connection, logged in. It ends when this is gone.
+#[derive(Debug)]
+pub(crate) struct Line {
     calls: mpsc::UnboundedSender<Message>,
-    shared: Arc<Shared>,
+    common: Arc<Common>,
+    /// What was agreed on.
+    pub negotiated: Negotiated,
+    /// See [`Connection::validation`].
+    pub validation: Option<(ValidateNegotiate, ValidateNegotiate)>,
+    pub session_id: u64,
+    /// Its keys.
+    pub shield: Option<Shield>,
 }
 
-impl Handle {
-    /// What was agreed on.
-    pub fn negotiated(&self) -> &Negotiated {
-        &self.shared.negotiated
-    }
-
-    /// See [`Connection::validation`].
-    pub fn validation(&self) -> Option<&(ValidateNegotiate, ValidateNegotiate)> {
-        self.shared.validation.as_ref()
-    }
-
+impl Line {
     /// How much one request may move now.
     pub fn limits(&self) -> Limits {
-        let cells = &self.shared.common;
+        let cells = &self.common;
         Limits {
             read_bytes: cells.read.load(Relaxed),
             write_bytes: cells.write.load(Relaxed),
@@ -112,92 +134,70 @@ impl Handle {
         }
     }
 
-    /// A buffer for a request that carries so much.
-    pub fn buffer(&self, len_bytes: usize) -> Buffer {
-        if len_bytes <= LARGE_BYTES { Vec::with_capacity(len_bytes).into() } else { self.shared.pool.take(len_bytes) }
+    /// Tells the driver; a call comes back when the connection is over.
+    pub fn tell(&self, message: Message) -> Result<(), Call> {
+        // What is counted by the driver would be seen too late: whoever asks next is to take another channel.
+        if let Message::Call(call) = &message {
+            self.common.under_way_bytes.fetch_add(weight(&call.request), Relaxed);
+        }
+        self.calls.send(message).or_else(|unsent| match unsent.0 {
+            Message::Call(call) => Err(call),
+            _ => Ok(()),
+        })
     }
 
-    /// Sends a request at once; the answer comes by the receiver. Dropping that gives the answer up, not the request.
-    pub fn send(&self, request: Request) -> Pending {
-        let (reply, pending) = self.pending();
-        // A connection that is over answers by dropping the sender.
-        let _ = self.calls.send(Message::Call(Call { request, reply, related: Vec::new(), serial: None }));
-        pending
+    /// What it was given and has not answered, in bytes.
+    pub fn under_way_bytes(&self) -> usize {
+        self.common.under_way_bytes.load(Relaxed)
     }
 
-    /// Sends a compound: a request that opens a file, and those that go on with that open. Each is answered by itself.
-    pub fn send_compound(&self, first: Request, related: Vec<Request>) -> (Pending, Vec<Pending>) {
-        let (reply, pending) = self.pending();
-        let (replies, answers): (Vec<_>, Vec<_>) = related.iter().map(|_| self.pending()).unzip();
-        let related = related.into_iter().zip(replies).collect();
-        let _ = self.calls.send(Message::Call(Call { request: first, reply, related, serial: None }));
-        (pending, answers)
+    /// Tells the driver whose it is; an error is why it is over already.
+    pub fn join(&self, message: Message) -> Result<(), Failure> {
+        self.calls.send(message).map_err(|_| self.common.over.get().cloned().unwrap_or(Failure::Ended))
     }
 
-    /// Sends a request that may wait for ever. When its answer is given up the server is told to stop waiting, and
-    /// `undo` is sent behind, for the answer may be on its way.
-    pub fn send_patient(&self, request: Request, undo: Option<Request>) -> Patient {
-        let (reply, pending) = self.pending();
-        let serial = self.shared.common.next_serial.fetch_add(1, Relaxed);
-        let call = Call { request: request.patient(), reply, related: Vec::new(), serial: Some(serial) };
-        let _ = self.calls.send(Message::Call(call));
-        Patient { pending, give_up: Some((self.calls.downgrade(), serial, undo)) }
-    }
-
-    fn pending(&self) -> (oneshot::Sender<Answer>, Pending) {
-        let (reply, answer) = oneshot::channel();
-        (reply, Pending { answer, common: Arc::clone(&self.shared.common) })
-    }
-
-    /// Sends a request and waits for the answer, whatever its status.
+    /// Sends a request and waits for the answer, whatever its status. It is not sent again.
     pub async fn call(&self, request: Request) -> Answer {
         self.send(request).answer().await
     }
+
+    /// Sends a request that is not sent again.
+    pub fn send(&self, request: Request) -> Pending {
+        let (reply, answer) = oneshot::channel();
+        // A connection that is over answers by dropping the sender.
+        let _ = self.tell(Message::Call(Call { request, reply, related: Vec::new(), serial: None, attempts: 0 }));
+        Pending { answer, over: Arc::clone(&self.common.over) }
+    }
+}
+
+/// What a request counts for of a channel: what it carries or asks for, and something for itself.
+fn weight(request: &Request) -> usize {
+    const HEAD_BYTES: usize = 256;
+    request.payload_bytes as usize + HEAD_BYTES
+}
+
+/// A buffer for a request that carries so much.
+pub(super) fn buffer(pool: &Pool, len_bytes: usize) -> Buffer {
+    if len_bytes <= LARGE_BYTES { Vec::with_capacity(len_bytes).into() } else { pool.take(len_bytes) }
 }
 
 /// An answer that is to come.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    answer: oneshot::Receiver<Answer>,
-    common: Arc<Common>,
+    pub(super) answer: oneshot::Receiver<Answer>,
+    pub(super) over: Arc<OnceLock<Failure>>,
 }
 
 impl Pending {
     /// Waits for it. Nothing is lost when this is given up before it is done; afterwards there is nothing more.
     pub async fn answer(&mut self) -> Answer {
         let answer = (&mut self.answer).await;
-        answer.unwrap_or_else(|_| Err(self.common.over.get().cloned().unwrap_or(Failure::Ended)))
-    }
-}
-
-/// An answer that may come in an hour. Dropping it gives the request up.
-#[derive(Debug)]
-pub(crate) struct Patient {
-    pending: Pending,
-    give_up: Option<(mpsc::WeakUnboundedSender<Message>, u64, Option<Request>)>,
-}
-
-impl Patient {
-    /// Waits for it, as [`Pending::answer`] does.
-    pub async fn answer(&mut self) -> Answer {
-        let answer = self.pending.answer().await;
-        self.give_up = None;
-        answer
-    }
-}
-
-impl Drop for Patient {
-    fn drop(&mut self) {
-        if let Some((calls, serial, undo)) = self.give_up.take()
-            && let Some(calls) = calls.upgrade()
-        {
-            let _ = calls.send(Message::GiveUp { serial, undo });
-        }
+        answer.unwrap_or_else(|_| Err(self.over.get().cloned().unwrap_or(Failure::Ended)))
     }
 }
 
 /// Logs in over the two halves of a stream, and drives them from a task from then on.
-pub(crate) async fn start<R, W>(reader: R, writer: W, config: Config) -> Result<Handle, Failure>
+pub(super) async fn start<R, W>(reader: R, writer: W, machine: Connection, pool: &Pool) -> Result<Line, Failure>
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -206,26 +206,32 @@ where
     let (calls, inbox) = mpsc::unbounded_channel();
     let (ready, is_ready) = oneshot::channel();
     let common = Arc::<Common>::default();
-    let pool = Pool::default();
     let driver = Driver {
-        machine: Connection::new(config, Duration::ZERO),
+        machine,
         reader,
-        intake: Intake { small: Vec::with_capacity(INBOX_BYTES), large: None, unreported: 0, pool: pool.clone() },
-        outlet: Outlet { writer, frames: VecDeque::new(), sent: 0 },
+        intake: Intake::new(pool.clone()),
+        outlet: Outlet::new(writer),
         calls: inbox,
         waiting: HashMap::new(),
         patient: HashMap::new(),
         ready: Some(ready),
         common: Arc::clone(&common),
         started,
+        home: None,
         handles_gone: false,
     };
     tokio::spawn(driver.run());
-    let (negotiated, validation) = is_ready.await.unwrap_or(Err(Failure::Ended))?;
-    Ok(Handle { calls, shared: Arc::new(Shared { negotiated, validation, common, pool }) })
+    let Ready { negotiated, validation, session_id, shield } = is_ready.await.unwrap_or(Err(Failure::Ended))?;
+    Ok(Line { calls, common, negotiated, validation, session_id, shield })
 }
 
-type Ready = Result<(Negotiated, Option<(ValidateNegotiate, ValidateNegotiate)>), Failure>;
+/// What is told of a connection once somebody is logged in.
+struct Ready {
+    negotiated: Negotiated,
+    validation: Option<(ValidateNegotiate, ValidateNegotiate)>,
+    session_id: u64,
+    shield: Option<Shield>,
+}
 
 struct Driver<R, W> {
     machine: Connection,
@@ -237,17 +243,22 @@ struct Driver<R, W> {
     /// What patient requests that are under way are called.
     patient: HashMap<u64, Token>,
     /// Told once, when somebody is logged in or will never be.
-    ready: Option<oneshot::Sender<Ready>>,
+    ready: Option<oneshot::Sender<Result<Ready, Failure>>>,
     common: Arc<Common>,
     started: Instant,
+    /// The session it is a channel of, and as which.
+    home: Option<(Weak<Session>, u64)>,
     handles_gone: bool,
 }
 
 struct Waiting {
     reply: oneshot::Sender<Answer>,
-    /// What an open was asked for with: command, tree connect, whether sealed.
+    /// What an open was asked for with: tree connect, whether sealed.
     open: Option<(u32, bool)>,
+    makes: Option<Arc<Grip>>,
     serial: Option<u64>,
+    attempts: u8,
+    weight: usize,
 }
 
 enum Happened {
@@ -299,7 +310,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         tokio::select! {
             call = self.calls.recv(), if !self.handles_gone => Happened::Called(call),
             result = self.intake.receive(&mut self.reader) => Happened::Received(result),
-            result = self.outlet.send(), if !self.outlet.frames.is_empty() => Happened::Sent(result),
+            result = self.outlet.send(), if !self.outlet.is_empty() => Happened::Sent(result),
             () = timer.as_mut(), if deadline.is_some() => Happened::TimePassed,
         }
     }
@@ -308,7 +319,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     async fn send_now(&mut self) -> Happened {
         tokio::select! {
             biased;
-            result = self.outlet.send(), if !self.outlet.frames.is_empty() => Happened::Sent(result),
+            result = self.outlet.send(), if !self.outlet.is_empty() => Happened::Sent(result),
             () = std::future::ready(()) => Happened::Nothing,
         }
     }
@@ -319,7 +330,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
 
     /// With no handle left nobody can ask for anything; what is under way, such as a CLOSE, is still seen through.
     fn is_over(&self) -> bool {
-        let idle = !self.machine.is_busy() && self.outlet.frames.is_empty();
+        let idle = !self.machine.is_busy() && self.outlet.is_empty();
         self.machine.failure().is_some() || (self.handles_gone && self.machine.ready().is_some() && idle)
     }
 
@@ -342,12 +353,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         match message {
             Message::Call(call) => self.submit(call),
             Message::GiveUp { serial, undo } => self.give_up(serial, undo),
+            Message::Join { session, id, sequence, keeps } => {
+                self.home = Some((session, id));
+                self.machine.set_sequence(sequence);
+                self.machine.keep_unanswered(keeps);
+            }
+            Message::Sequence(sequence) => self.machine.set_sequence(sequence),
         }
     }
 
     fn give_up(&mut self, serial: u64, undo: Option<Request>) {
         let Some(token) = self.patient.remove(&serial) else { return };
-        self.waiting.remove(&token);
+        self.forget(token);
         self.machine.cancel(token);
         if let Some(undo) = undo {
             // Whether there was anything to undo does not matter to anybody.
@@ -355,21 +372,32 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    fn submit(&mut self, Call { request, reply, related, serial }: Call) {
+    fn submit(&mut self, Call { mut request, reply, related, serial, attempts }: Call) {
         let now = self.now();
         if related.is_empty() {
             let open = (request.command == Command::Create).then_some((request.tree_id, request.seal));
+            let makes = request.makes.take();
+            let weight = weight(&request);
             let token = self.machine.submit(request, now);
-            self.waiting.insert(token, Waiting { reply, open, serial });
+            self.waiting.insert(token, Waiting { reply, open, makes, serial, attempts, weight });
             self.patient.extend(serial.map(|serial| (serial, token)));
             return;
         }
         // A compound closes what it opens.
         let (requests, replies): (Vec<_>, Vec<_>) = related.into_iter().unzip();
+        let mut weight = weight(&request);
         let tokens = self.machine.submit_compound(request, requests, now);
         for (token, reply) in tokens.into_iter().zip(std::iter::once(reply).chain(replies)) {
-            self.waiting.insert(token, Waiting { reply, open: None, serial: None });
+            let (open, makes, serial) = (None, None, None);
+            self.waiting.insert(token, Waiting { reply, open, makes, serial, attempts, weight });
+            weight = 0;
         }
+    }
+
+    fn forget(&mut self, token: Token) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&token)?;
+        self.common.under_way_bytes.fetch_sub(waiting.weight, Relaxed);
+        Some(waiting)
     }
 
     fn received(&mut self, result: std::io::Result<usize>) {
@@ -401,22 +429,52 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     /// left to do: otherwise it and those who ask would take turns at waiting for each other.
     fn deliver(&mut self) -> bool {
         self.tell_ready();
+        self.put_off();
         let (done, at_the_server) = (self.machine.done_count(), self.machine.in_flight_count());
         let holds_back = done >= LEAST_SPLIT && at_the_server < done / 2;
         let most = if holds_back { done / 2 } else { done };
         for _ in 0..most {
             let Some((token, answer)) = self.machine.next_done() else { break };
-            let Some(waiting) = self.waiting.remove(&token) else { continue };
-            if let Some(serial) = waiting.serial {
-                self.patient.remove(&serial);
-            }
-            if let Err(Ok(response)) = waiting.reply.send(answer)
-                && let Some((tree_id, seal)) = waiting.open
-            {
-                self.close_orphan(&response, tree_id, seal);
-            }
+            self.give_out(token, answer);
         }
         holds_back
+    }
+
+    /// Replays that came too early go back to the session, which tries them again.
+    fn put_off(&mut self) {
+        for unanswered in self.machine.take_too_early() {
+            let call = self.call_of(unanswered, &Failure::Closed);
+            let home = self.home.as_ref().and_then(|(session, _)| session.upgrade());
+            match (call, home) {
+                (Some(call), Some(session)) => session.later(call),
+                (Some(call), None) => call.fail(&Failure::Interrupted),
+                (None, _) => {}
+            }
+        }
+    }
+
+    fn give_out(&mut self, token: Token, answer: Answer) {
+        let Some(waiting) = self.forget(token) else { return };
+        if let Some(serial) = waiting.serial {
+            self.patient.remove(&serial);
+        }
+        let answer = match answer {
+            // The first time it was done, and its answer lost.
+            Ok(response) if waiting.attempts > 0 && is_closed_already(&response) => Err(Failure::Interrupted),
+            answer => answer,
+        };
+        if let (Ok(response), Some(grip)) = (&answer, &waiting.makes)
+            && response.status() == NtStatus::SUCCESS
+            && let Ok(created) = CreateResponse::decode(response.message())
+        {
+            // Before anybody can lose the connection, so that the open is known by then.
+            grip.made(&created);
+        }
+        if let Err(Ok(response)) = waiting.reply.send(answer)
+            && let Some((tree_id, seal)) = waiting.open
+        {
+            self.close_orphan(&response, tree_id, seal);
+        }
     }
 
     /// The caller of an open is gone: nobody else would close it.
@@ -435,7 +493,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             return;
         }
         let outcome = match (self.machine.ready(), self.machine.failure()) {
-            (Some(negotiated), _) => Ok((negotiated.clone(), self.machine.validation())),
+            (Some(negotiated), _) => {
+                let (negotiated, session_id) = (negotiated.clone(), self.machine.session_id());
+                let (validation, shield) = (self.machine.validation(), self.machine.shield().cloned());
+                Ok(Ready { negotiated, validation, session_id, shield })
+            }
             (None, Some(failure)) => Err(failure.clone()),
             (None, None) => return,
         };
@@ -446,129 +508,64 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// The connection is over: whoever still asks is told why.
+    /// The connection is over: the session takes what is not answered; without one, whoever still asks is told why.
     async fn finish(mut self) {
         let why = self.machine.failure().cloned().unwrap_or(Failure::Ended);
         let _ = self.common.over.set(why.clone());
+        while let Some((token, answer)) = self.machine.next_done() {
+            self.give_out(token, answer);
+        }
+        let unanswered = self.machine.take_unanswered();
+        let mut left: Vec<Call> = unanswered.into_iter().filter_map(|u| self.call_of(u, &why)).collect();
+        let mut given_up = Vec::new();
         self.calls.close();
         while let Ok(message) = self.calls.try_recv() {
-            let Message::Call(Call { reply, related, .. }) = message else { continue };
-            for reply in std::iter::once(reply).chain(related.into_iter().map(|(_, reply)| reply)) {
-                let _ = reply.send(Err(why.clone()));
+            match message {
+                Message::Call(call) => left.push(call),
+                Message::GiveUp { serial, undo } => given_up.push((serial, undo)),
+                Message::Join { session, id, .. } => self.home = Some((session, id)),
+                Message::Sequence(_) => {}
             }
         }
-        // Nobody is left who would want to know that this did not work.
-        let _ = self.outlet.writer.shutdown().await;
+        match self.home.take().and_then(|(session, id)| Some((session.upgrade()?, id))) {
+            Some((session, id)) => {
+                session.lost(id, &why, left);
+                given_up.into_iter().for_each(|(serial, undo)| session.give_up(serial, undo));
+            }
+            None => left.into_iter().for_each(|call| call.fail(&why)),
+        }
+        self.outlet.close().await;
     }
+
+    /// What was not answered, with who waits for it; `None` where nobody does, or where it cannot be sent again.
+    fn call_of(&mut self, unanswered: Unanswered, why: &Failure) -> Option<Call> {
+        let Unanswered { token, mut request, related, is_sent, is_torn } = unanswered;
+        let Waiting { reply, makes, serial, attempts, .. } = self.forget(token)?;
+        let related: Vec<_> =
+            related.into_iter().filter_map(|(token, r)| Some((r, self.forget(token)?.reply))).collect();
+        (request.replay, request.makes) = (request.replay || is_sent, makes);
+        let weight = if is_sent { attempts_of(why) } else { 0 };
+        let mut call = Call { request, reply, related, serial, attempts: attempts.saturating_add(weight) };
+        if is_torn || is_sent && !call.requests().all(|request| request.repeatable) {
+            call.fail(if why.is_a_loss() { &Failure::Interrupted } else { why });
+            return None;
+        }
+        Some(call)
+    }
+}
+
+fn is_closed_already(response: &Response) -> bool {
+    response.header.command == Command::Close as u16 && response.status() == NtStatus::FILE_CLOSED
+}
+
+/// What a lost connection counts for the requests that were lost with it: one that was waited for long, for many.
+fn attempts_of(why: &Failure) -> u8 {
+    if matches!(why, Failure::Timeout(_)) { MOST_ATTEMPTS } else { 1 }
 }
 
 fn network(error: &std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe => Failure::Closed,
         _ => Failure::Network(error.to_string()),
-    }
-}
-
-/// What was received and is not a frame yet.
-struct Intake {
-    small: Vec<u8>,
-    /// A frame that does not fit, and how long it will be.
-    large: Option<(Buffer, usize)>,
-    /// Bytes received since progress was last told.
-    unreported: usize,
-    pool: Pool,
-}
-
-impl Intake {
-    /// Receives once. Nothing is lost when this is given up before it is done.
-    async fn receive<R: AsyncRead + Unpin>(&mut self, reader: &mut R) -> std::io::Result<usize> {
-        match &mut self.large {
-            Some((frame, len)) => {
-                let missing = len.saturating_sub(frame.len());
-                reader.read_buf(&mut (&mut **frame).limit(missing)).await
-            }
-            None => {
-                let room = INBOX_BYTES.saturating_sub(self.small.len());
-                reader.read_buf(&mut (&mut self.small).limit(room)).await
-            }
-        }
-    }
-
-    fn copy(&self, frame: &[u8]) -> Buffer {
-        if frame.len() <= LARGE_BYTES {
-            return frame.to_vec().into();
-        }
-        let mut buffer = self.pool.take(frame.len());
-        buffer.extend_from_slice(frame);
-        buffer
-    }
-
-    /// Gives the machine every frame that is whole.
-    fn take_frames(&mut self, received: usize, machine: &mut Connection, now: Duration) -> Result<(), Failure> {
-        self.unreported += received;
-        if self.unreported >= PROGRESS_BYTES {
-            self.unreported = 0;
-            machine.progress(now);
-        }
-        if let Some((frame, _)) = self.large.take_if(|(frame, len)| frame.len() >= *len) {
-            machine.receive(frame, now);
-        }
-        let mut at = 0;
-        while let Some((prefix, rest)) = self.small.get(at..).and_then(|rest| rest.split_first_chunk()) {
-            let len = machine.framing(*prefix)?;
-            if let Some(frame) = rest.get(..len) {
-                machine.receive(self.copy(frame), now);
-                at += PREFIX_BYTES + len;
-                continue;
-            }
-            if len > LARGE_BYTES {
-                let mut frame = self.pool.take(len);
-                frame.extend_from_slice(rest);
-                self.large = Some((frame, len));
-                at = self.small.len();
-            }
-            break;
-        }
-        self.small.drain(..at);
-        Ok(())
-    }
-}
-
-/// What is to be sent.
-struct Outlet<W> {
-    writer: W,
-    frames: VecDeque<super::Outgoing>,
-    /// Bytes of the first frame that are gone.
-    sent: usize,
-}
-
-impl<W: AsyncWrite + Unpin> Outlet<W> {
-    fn fill(&mut self, machine: &mut Connection) {
-        self.frames.extend(std::iter::from_fn(|| machine.next_outgoing()));
-    }
-
-    /// Sends once, as many frames as one call takes.
-    async fn send(&mut self) -> std::io::Result<usize> {
-        let mut skip = self.sent;
-        let slices: Vec<IoSlice<'_>> = self
-            .frames
-            .iter()
-            .take(MOST_SLICES)
-            .map(|frame| IoSlice::new(frame.bytes().get(std::mem::take(&mut skip)..).unwrap_or_default()))
-            .collect();
-        self.writer.write_vectored(&slices).await
-    }
-
-    fn advance(&mut self, mut count: usize) {
-        while let Some(frame) = self.frames.front() {
-            let left = frame.bytes().len() - self.sent;
-            if count < left {
-                self.sent += count;
-                return;
-            }
-            count -= left;
-            self.sent = 0;
-            self.frames.pop_front();
-        }
     }
 }

@@ -35,16 +35,25 @@ pub enum Failure {
     /// NFS: the server did not take a call.
     #[error("{0}")]
     Denied(crate::nfs::rpc::Denied),
-    /// NFS: the connection was lost when the call was under way; it may or may not have been done, and is not made
+    /// The connection was lost when the request was under way; it may or may not have been done, and is not made
     /// again.
     #[error("the connection was lost before the answer came: it may or may not have been done")]
     Interrupted,
+    /// The connection was made again, but not this open: its server does not know it any more, and the file was changed,
+    /// replaced or locked meanwhile.
+    #[error("the connection was lost, and with it the open file: it could not be opened again as it was")]
+    FileLost,
     /// This side ended it.
     #[error("the connection was closed")]
     Ended,
 }
 
 impl Failure {
+    /// Whether another connection may do better: this one was lost, nobody refused anything.
+    pub(crate) fn is_a_loss(&self) -> bool {
+        matches!(self, Self::Network(_) | Self::Closed | Self::Timeout(_))
+    }
+
     /// What might help, for a person.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {

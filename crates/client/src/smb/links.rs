@@ -60,7 +60,8 @@ impl Share {
         let body =
             IoctlRequest { code, handle, input, max_input_response: 0, max_output_response: output_bytes, flags: 1 };
         let payload_bytes = output_bytes.max(u32::try_from(input.len()).unwrap_or(u32::MAX));
-        self.request(Command::Ioctl, payload_bytes, |out| body.put(out))
+        let repeatable = matches!(code, fsctl::GET_REPARSE_POINT | fsctl::SRV_REQUEST_RESUME_KEY);
+        Request { repeatable, ..self.request(Command::Ioctl, payload_bytes, |out| body.put(out)) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A directory of an SMB server, listed piece by piece. The facade's `Listing` calls it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use smb_wire::NtStatus;
@@ -8,7 +8,7 @@ use smb_wire::fscc::{DirInfoClass, dir_entries};
 use smb_wire::name::utf16le;
 use smb_wire::smb2::{Command, QueryDirectoryFlags, QueryDirectoryRequest, read_output_buffer};
 
-use super::open::{How, Open};
+use super::open::{HANDLE, How, Open};
 use super::share::Share;
 use super::{Response, path};
 use crate::error::ErrorKind;
@@ -17,11 +17,15 @@ use crate::stat::Stat;
 
 /// What one answer holds at most.
 const MOST_BATCH_BYTES: u32 = 1 << 20;
+/// Connections that may be lost before it has begun.
+const MOST_TRIES: u32 = 8;
 const CLASS: DirInfoClass = DirInfoClass::IdFullDirectory;
 
 /// A listing under way.
 #[derive(Debug)]
 pub(crate) struct Listing {
+    share: Arc<Share>,
+    path: PathBuf,
     directory: Open,
     state: State,
 }
@@ -35,7 +39,8 @@ enum State {
 
 impl Listing {
     pub async fn open(share: &Arc<Share>, path: &Path) -> Result<Self, ErrorKind> {
-        Ok(Self { directory: Open::new(share, path, How::listing()).await?, state: State::Fresh })
+        let directory = Open::passing(share, path, How::listing()).await?;
+        Ok(Self { share: Arc::clone(share), path: path.into(), directory, state: State::Fresh })
     }
 
     /// The next entries; `None` when there are no more. A piece may be empty.
@@ -43,7 +48,16 @@ impl Listing {
         if self.state == State::Over {
             return Ok(None);
         }
-        let batch = self.ask().await?;
+        let mut batch = self.ask().await;
+        // Where a listing was when its connection was lost nobody knows; one that has not begun can begin again.
+        for _ in 0..MOST_TRIES {
+            if self.state != State::Fresh || !batch.as_ref().is_err_and(ErrorKind::is_of_one_connection) {
+                break;
+            }
+            self.directory = Open::passing(&self.share, &self.path, How::listing()).await?;
+            batch = self.ask().await;
+        }
+        let batch = batch?;
         self.state = if batch.is_some() { State::Begun } else { State::Over };
         Ok(batch)
     }
@@ -58,12 +72,12 @@ impl Listing {
             class: CLASS.as_u8(),
             flags,
             file_index: 0,
-            handle: self.directory.handle,
+            handle: HANDLE,
             pattern: &pattern,
             output_bytes,
         };
         let request = share.request(Command::QueryDirectory, output_bytes, |out| body.put(out));
-        let response = share.handle.call(request).await?;
+        let response = share.handle.call(self.directory.about(request)).await?;
         match response.status() {
             NtStatus::SUCCESS => entries(&response).map(Some),
             NtStatus::NO_MORE_FILES => Ok(None),

@@ -1,12 +1,15 @@
 //! SMB 2 and 3 from the client's side: [`Connection`] is the protocol as a machine, `driver` moves its bytes, `share` and
 //! `open` turn operations on files into requests. The facade calls those two.
 
+mod channels;
 mod config;
 mod connection;
 mod copy;
 mod credits;
+mod dial;
 mod driver;
 mod failure;
+mod grip;
 mod handshake;
 mod links;
 mod listing;
@@ -15,11 +18,16 @@ mod open;
 mod path;
 mod protect;
 mod request;
+mod revive;
+mod session;
+mod setup;
 mod share;
+mod transit;
 mod watch;
 
 pub use config::{Config, Seed};
 pub use connection::{Connection, Limits, Token};
+pub use dial::{Dial, Dialling, Receiver, Sender};
 pub(crate) use driver::Pending;
 pub use failure::Failure;
 pub use handshake::Credentials;

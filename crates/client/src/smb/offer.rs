@@ -27,6 +27,10 @@ pub struct Negotiated {
     pub signing_required: bool,
     /// Whether a request may be charged several credits.
     pub multi_credit: bool,
+    /// Whether the server knows leases.
+    pub leasing: bool,
+    /// Whether a session may have several connections.
+    pub multi_channel: bool,
     /// Largest READ.
     pub max_read_bytes: u32,
     /// Largest WRITE.
@@ -43,6 +47,9 @@ pub(crate) fn request(config: &Config) -> NegotiateRequest {
     let is_311 = dialects.contains(&Dialect::V3_1_1);
     let mut capabilities = Capabilities::empty();
     capabilities.set(Capabilities::LARGE_MTU, dialects.iter().any(|d| *d > Dialect::V2_0_2));
+    capabilities.set(Capabilities::LEASING, dialects.iter().any(|d| *d > Dialect::V2_0_2));
+    capabilities.set(Capabilities::PERSISTENT_HANDLES, is_3);
+    capabilities.set(Capabilities::MULTI_CHANNEL, is_3 && config.multi_channel);
     capabilities.set(Capabilities::ENCRYPTION, is_3 && !config.ciphers.is_empty());
     NegotiateRequest {
         security_mode: security_mode(config),
@@ -97,6 +104,8 @@ pub(crate) fn response(config: &Config, message: &[u8]) -> Result<Negotiated, Fa
     let most = if multi_credit { config.max_transfer_bytes.max(CREDIT_BYTES) } else { CREDIT_BYTES };
     let [max_read_bytes, max_write_bytes, max_transact_bytes] = sizes.map(|size| size.min(most));
     Ok(Negotiated {
+        multi_channel: dialect.is_3() && response.capabilities.contains(Capabilities::MULTI_CHANNEL),
+        leasing: dialect > Dialect::V2_0_2 && response.capabilities.contains(Capabilities::LEASING),
         dialect,
         cipher,
         signing,

@@ -15,8 +15,10 @@ use smb_wire::smb2::{
 };
 
 use super::driver::Pending;
+use super::grip::Grip;
+use super::session::OF_THE_SHARE;
 use super::share::{Share, good};
-use super::{Request, Response, path};
+use super::{Failure, Request, Response, path};
 use crate::error::ErrorKind;
 use crate::file::{Disposition as Existing, OpenHow};
 use crate::stat::{self, Stat, Times};
@@ -24,11 +26,14 @@ use crate::stream::Part;
 
 /// What an open is asked for with.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct How {
-    access: AccessMask,
-    disposition: Disposition,
-    options: CreateOptions,
+pub(crate) struct How {
+    pub access: AccessMask,
+    pub disposition: Disposition,
+    pub options: CreateOptions,
 }
+
+/// Stands where a request has its open's handle, until it is sent.
+pub(super) const HANDLE: FileHandle = FileHandle { persistent: 0, volatile: 0 };
 
 const WRITES: AccessMask = AccessMask::FILE_WRITE_DATA
     .union(AccessMask::FILE_APPEND_DATA)
@@ -78,7 +83,12 @@ impl How {
 }
 
 impl How {
-    /// The CREATE that opens `path` so.
+    /// Whether the contents may be changed.
+    pub fn writes(&self) -> bool {
+        self.access.contains(AccessMask::FILE_WRITE_DATA)
+    }
+
+    /// The CREATE that opens `path` so, for a compound.
     pub fn request(self, share: &Share, path: &Path) -> Result<Request, ErrorKind> {
         let name = path::to_wire(path)?;
         let body = CreateRequest {
@@ -92,7 +102,8 @@ impl How {
             name: &name,
             contexts: CreateContexts::default(),
         };
-        Ok(share.request(Command::Create, 0, |out| body.put(&[], out)))
+        let request = share.request(Command::Create, 0, |out| body.put(&[], out));
+        Ok(if self.disposition == Disposition::Create { request.once() } else { request })
     }
 }
 
@@ -119,21 +130,43 @@ impl From<OpenHow> for How {
 #[derive(Debug)]
 pub(crate) struct Open {
     pub share: Arc<Share>,
-    pub handle: FileHandle,
+    pub grip: Arc<Grip>,
     pub stat_at_open: Stat,
     is_closed: AtomicBool,
 }
 
 impl Open {
+    /// Opens a file that outlives its connection, where that can be had.
     pub(super) async fn new(share: &Arc<Share>, path: &Path, how: How) -> Result<Self, ErrorKind> {
-        let response = share.call(how.request(share, path)?).await?;
+        Self::made(share, path, how, share.handle.can_return()).await
+    }
+
+    /// Opens what is of use only as long as its connection lasts.
+    pub(super) async fn passing(share: &Arc<Share>, path: &Path, how: How) -> Result<Self, ErrorKind> {
+        Self::made(share, path, how, false).await
+    }
+
+    async fn made(share: &Arc<Share>, path: &Path, how: How, lasts: bool) -> Result<Self, ErrorKind> {
+        let grip = Arc::new(Grip::new(path::to_wire(path)?, how, lasts));
+        let terms = share.handle.terms();
+        let mut request = grip.create(&terms);
+        request.tree_id = OF_THE_SHARE;
+        request.repeatable = grip.may_be_made_again(&terms);
+        request.makes = Some(Arc::clone(&grip));
+        share.handle.register(&grip);
+        let response = share.call(request).await?;
         let created = CreateResponse::decode(response.message())?;
         Ok(Self {
             share: Arc::clone(share),
-            handle: created.handle,
+            grip,
             stat_at_open: Stat::from(&created),
             is_closed: AtomicBool::new(false),
         })
+    }
+
+    /// A request about this open; it is given its handle when it is sent.
+    pub(super) fn about(&self, request: Request) -> Request {
+        request.on(&self.grip)
     }
 
     pub async fn stat(&self) -> Result<Stat, ErrorKind> {
@@ -144,7 +177,7 @@ impl Open {
             input: &[],
             additional: 0,
             flags: 0,
-            handle: self.handle,
+            handle: HANDLE,
         };
         let response = self.call(Command::QueryInfo, |out| body.put(out)).await?;
         let output = read_output_buffer(response.message())?;
@@ -153,7 +186,7 @@ impl Open {
     }
 
     pub async fn sync(&self) -> Result<(), ErrorKind> {
-        let body = FlushRequest { handle: self.handle };
+        let body = FlushRequest { handle: HANDLE };
         self.call(Command::Flush, |out| body.put(out)).await.map(drop)
     }
 
@@ -169,7 +202,7 @@ impl Open {
     }
 
     pub(super) async fn set_info(&self, class: FileInfoClass, input: &[u8]) -> Result<(), ErrorKind> {
-        self.share.call(set_info(&self.share, self.handle, class, input)).await.map(drop)
+        self.share.call(self.about(set_info(&self.share, HANDLE, class, input))).await.map(drop)
     }
 
     /// Locks a range, or waits until that can be done. Given up while it waits, nothing is locked.
@@ -190,33 +223,37 @@ impl Open {
     fn lock_request(&self, range: &Range<u64>, flags: LockFlags) -> Request {
         let len_bytes = range.end.saturating_sub(range.start);
         let lock = LockElement { offset_bytes: range.start, len_bytes, flags };
-        let body = LockRequest { sequence: 0, handle: self.handle, locks: vec![lock] };
-        self.share.request(Command::Lock, 0, |out| body.put(out))
+        let body = LockRequest { sequence: 0, handle: HANDLE, locks: vec![lock] };
+        self.about(self.share.request(Command::Lock, 0, |out| body.put(out)))
     }
 
     pub async fn close(&self) -> Result<(), ErrorKind> {
         if self.is_closed.swap(true, Relaxed) {
             return Ok(());
         }
-        good(self.send_close().answer().await?).map(drop)
+        match self.send_close().answer().await {
+            // It was sent, and the server does not know the open any more: that is what was wanted.
+            Err(Failure::Interrupted) => Ok(()),
+            answer => good(answer?).map(drop),
+        }
     }
 
     async fn call(&self, command: Command, put: impl FnOnce(&mut Vec<u8>)) -> Result<Response, ErrorKind> {
-        self.share.call(self.share.request(command, 0, put)).await
+        self.share.call(self.about(self.share.request(command, 0, put))).await
     }
 
     /// Asks for `len_bytes` at `offset`.
     pub fn send_read(&self, offset: u64, len_bytes: u32) -> Pending {
-        self.share.handle.send(read(&self.share, self.handle, offset, len_bytes))
+        self.share.handle.send(self.about(read(&self.share, HANDLE, offset, len_bytes)))
     }
 
     /// Sends `data` to be written at `offset`.
     pub fn send_write(&self, offset: u64, data: &[u8]) -> Pending {
-        self.share.handle.send(write(&self.share, self.handle, offset, data))
+        self.share.handle.send(self.about(write(&self.share, HANDLE, offset, data)))
     }
 
     fn send_close(&self) -> Pending {
-        self.share.handle.send(close(&self.share, self.handle))
+        self.share.handle.send(self.about(close(&self.share, HANDLE)))
     }
 }
 

@@ -1,6 +1,9 @@
 //! Signing and sealing of one session's messages (MS-SMB2 3.2.4.1.1, 3.2.4.1.8, 3.2.5.1.1, 3.2.5.1.3). The machine sends
 //! every message through here; one that must be protected must never be taken unprotected.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use smb_wire::crypto::{
     Cipher, CryptoError, Derivation, PreauthHash, SealingKey, SessionKeys, SigningAlgorithm, SigningKey,
     TRANSFORM_HEADER_LEN, TransformHeader,
@@ -22,10 +25,10 @@ pub enum Protection {
 }
 
 /// The keys of a session and what is done with them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Shield {
     session_id: u64,
-    signing: SigningKey,
+    signing: Arc<SigningKey>,
     seals: Option<Seals>,
     /// Every message is signed, both ways.
     pub sign_all: bool,
@@ -33,11 +36,12 @@ pub(crate) struct Shield {
     pub seal_all: bool,
 }
 
-#[derive(Debug)]
+/// All channels of a session seal with the same keys, and so no two messages with the same nonce.
+#[derive(Debug, Clone)]
 struct Seals {
-    out: SealingKey,
-    back: SealingKey,
-    nonce: u64,
+    out: Arc<SealingKey>,
+    back: Arc<SealingKey>,
+    nonce: Arc<AtomicU64>,
 }
 
 impl Shield {
@@ -59,11 +63,18 @@ impl Shield {
         let seals = || {
             let cipher = cipher?;
             let key = |key: &Option<_>| SealingKey::new(cipher, AsRef::<[u8]>::as_ref(key.as_ref()?)).ok();
-            Some(Seals { out: key(&keys.client_to_server)?, back: key(&keys.server_to_client)?, nonce: 0 })
+            let (out, back) = (key(&keys.client_to_server)?, key(&keys.server_to_client)?);
+            Some(Seals { out: Arc::new(out), back: Arc::new(back), nonce: Arc::default() })
         };
         let seals: Option<Seals> = seals();
-        let signing = SigningKey::new(algorithm, &keys.signing);
+        let signing = Arc::new(SigningKey::new(algorithm, &keys.signing));
         Self { session_id, signing, seals, sign_all: false, seal_all: false }
+    }
+
+    /// For a further channel of the session that `self` is of: `own` signs there, all else is the session's (MS-SMB2
+    /// 3.2.5.3.3).
+    pub fn for_channel(&self, own: Self) -> Self {
+        Self { signing: own.signing, ..self.clone() }
     }
 
     /// Whether there are keys to seal with.
@@ -82,12 +93,17 @@ impl Shield {
     }
 
     /// Seals a frame that has room for the transform header in front.
-    pub fn seal(&mut self, frame: &mut [u8]) -> Result<(), Failure> {
+    pub fn seal(&self, frame: &mut [u8]) -> Result<(), Failure> {
         const NONE: Failure = Failure::NoCommonGround("the share is to be sealed and there is no cipher in common");
-        let seals = self.seals.as_mut().ok_or(NONE)?;
-        seals.nonce += 1;
-        seals.out.seal(frame, self.session_id, seals.nonce);
+        let seals = self.seals.as_ref().ok_or(NONE)?;
+        seals.out.seal(frame, self.session_id, seals.nonce.fetch_add(1, Relaxed) + 1);
         Ok(())
+    }
+
+    /// Opens a frame in place that was sealed here.
+    pub fn unseal(&self, frame: &mut [u8]) -> Result<(), Failure> {
+        let seals = self.seals.as_ref().ok_or(Failure::Protocol("a sealed frame without keys"))?;
+        seals.out.open(frame).map(drop).map_err(said)
     }
 
     /// Opens a sealed frame in place; the message begins behind the transform header then.

@@ -4,58 +4,59 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use smb_wire::NtStatus;
 use smb_wire::fscc::{
     DispositionInfo, FileAttributes, FileInfoClass, FsInfoClass, FullSizeFsInfo, RenameFlags, RenameInfo,
 };
-use smb_wire::name::utf16le;
-use smb_wire::smb2::{
-    Command, CreateResponse, FileHandle, Flags, InfoType, IoctlRequest, IoctlResponse, QueryInfoRequest, ShareFlags,
-    ShareType, TreeConnectRequest, TreeConnectResponse, ValidateNegotiate, fsctl, put_four, read_output_buffer,
-};
+use smb_wire::smb2::{Command, CreateResponse, InfoType, QueryInfoRequest, put_four, read_output_buffer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
-use super::driver::{self, Handle, Pending};
+use super::dial::{Dial, TcpDial};
+use super::driver::{self, Pending};
 use super::open::{self, How, Open, was_read, was_written};
 use super::request::{HEAD_BYTES, RELATED};
-use super::{Config, Credentials, Failure, Request, Response, Seed, path};
+use super::revive::Maker;
+use super::session::{Handle, OF_THE_SHARE};
+use super::{Connection, Credentials, Request, Response, path, setup};
+use crate::buffer::Pool;
 use crate::error::ErrorKind;
 use crate::file::OpenHow;
 use crate::options::Options;
-use crate::stat::{self, Space, Stat, Times};
+use crate::stat::{Space, Stat, Times};
 use crate::stream::Part;
 use crate::url::Url;
-
-/// The most one request moves with any server.
-const MOST_TRANSFER_BYTES: u32 = 8 << 20;
 
 /// A tree connect of a user.
 #[derive(Debug)]
 pub(crate) struct Share {
     pub handle: Handle,
-    tree_id: u32,
-    /// The share wants its messages sealed.
-    seal: bool,
     pub stream_bytes: u32,
 }
 
 impl Share {
-    /// Connects, logs in, and enters the share.
+    /// Connects over TCP, logs in, and enters the share.
     pub async fn connect(url: &Url, credentials: Credentials, options: &Options) -> Result<Self, ErrorKind> {
-        let connecting = TcpStream::connect((url.host(), url.port()));
-        let stream = tokio::time::timeout(options.timeout, connecting).await;
-        let stream = stream.map_err(|_| Failure::Timeout(options.timeout))?;
-        let stream = stream.map_err(|error| Failure::Network(error.to_string()))?;
-        // Requests leave when they are ready; that a kernel has no such option costs time only.
-        let _ = stream.set_nodelay(true);
-        let (reader, writer) = stream.into_split();
-        Self::connect_over(reader, writer, url, credentials, options).await
+        Self::connect_by(Arc::new(TcpDial::new(url.host(), url.port())), url, credentials, options).await
     }
 
-    /// The same over the two halves of a stream that leads to the server.
+    /// The same by lines that `dial` makes, now and whenever the one there is gets lost.
+    pub async fn connect_by(
+        dial: Arc<dyn Dial>,
+        url: &Url,
+        credentials: Credentials,
+        options: &Options,
+    ) -> Result<Self, ErrorKind> {
+        let config = setup::config(url, credentials, options)?;
+        let maker = Maker { dial, config, path: setup::path(url)?, channels: options.channels };
+        let pool = Pool::default();
+        let made = maker.make(0, &pool).await?;
+        let handle = Handle::new(made, Some(Arc::new(maker)), pool);
+        Ok(Self { handle, stream_bytes: options.stream_bytes })
+    }
+
+    /// The same over the two halves of a stream that leads to the server. Lost, it is not made again.
     pub async fn connect_over<R, W>(
         reader: R,
         writer: W,
@@ -67,21 +68,27 @@ impl Share {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let handle = driver::start(reader, writer, config(url, credentials, options)?).await?;
-        let share = connect_tree(handle, url, options).await?;
-        validate(&share).await?;
-        Ok(share)
+        let (config, pool) = (setup::config(url, credentials, options)?, Pool::default());
+        let line = driver::start(reader, writer, Connection::new(config, Duration::ZERO), &pool).await?;
+        let made = setup::enter(line, &setup::path(url)?).await?;
+        Ok(Self { handle: Handle::new(made, None, pool), stream_bytes: options.stream_bytes })
+    }
+
+    /// What was agreed on, in a line for a person.
+    pub fn description(&self) -> String {
+        let (dialect, channels) = (self.handle.negotiated().dialect, self.handle.channel_count());
+        if channels > 1 { format!("SMB {dialect}, {channels} channels") } else { format!("SMB {dialect}") }
     }
 
     pub fn request(&self, command: Command, payload_bytes: u32, put: impl FnOnce(&mut Vec<u8>)) -> Request {
-        Request::new(command, self.tree_id, payload_bytes, put).sealed(self.seal)
+        Request::new(command, OF_THE_SHARE, payload_bytes, put)
     }
 
     /// A request that carries `payload_bytes`.
     pub fn large_request(&self, command: Command, payload_bytes: usize, put: impl FnOnce(&mut Vec<u8>)) -> Request {
         let buf = self.handle.buffer(HEAD_BYTES + payload_bytes);
         let payload_bytes = u32::try_from(payload_bytes).unwrap_or(u32::MAX);
-        Request::in_buffer(buf, command, self.tree_id, payload_bytes, put).sealed(self.seal)
+        Request::in_buffer(buf, command, OF_THE_SHARE, payload_bytes, put)
     }
 
     /// Sends a request and takes no answer but a good one.
@@ -150,7 +157,7 @@ impl Share {
     pub async fn remove(&self, path: &Path) -> Result<(), ErrorKind> {
         let mut input = Vec::new();
         DispositionInfo { delete: true }.encode(&mut input);
-        self.set(path, How::deleting(), FileInfoClass::DISPOSITION, &input).await
+        self.set(path, How::deleting(), open::set_info(self, RELATED, FileInfoClass::DISPOSITION, &input).once()).await
     }
 
     pub async fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<(), ErrorKind> {
@@ -161,13 +168,14 @@ impl Share {
         let mut input = Vec::new();
         RenameInfo { flags, root_directory: 0, name: &name }.encode(&mut input);
         input.resize(input.len().max(LEAST_BYTES), 0);
-        self.set(from, How::deleting(), FileInfoClass::RENAME, &input).await
+        self.set(from, How::deleting(), open::set_info(self, RELATED, FileInfoClass::RENAME, &input).once()).await
     }
 
     /// Sets times and DOS attributes.
     pub async fn set_basic(&self, path: &Path, times: &Times, attributes: FileAttributes) -> Result<(), ErrorKind> {
         let input = open::basic_info(times, attributes);
-        self.set(path, How::changing_attributes(), FileInfoClass::BASIC, &input).await
+        let set = open::set_info(self, RELATED, FileInfoClass::BASIC, &input);
+        self.set(path, How::changing_attributes(), set).await
     }
 
     /// How much room there is.
@@ -198,8 +206,8 @@ impl Share {
     }
 
     /// One SET_INFO of what `path` names, in one round trip.
-    async fn set(&self, path: &Path, how: How, class: FileInfoClass, input: &[u8]) -> Result<(), ErrorKind> {
-        let mut compound = self.compound(path, how, vec![open::set_info(self, RELATED, class, input)])?;
+    async fn set(&self, path: &Path, how: How, set: Request) -> Result<(), ErrorKind> {
+        let mut compound = self.compound(path, how, vec![set])?;
         compound.opened().await?;
         good(compound.next().await?)?;
         compound.closed().await
@@ -215,8 +223,10 @@ impl Share {
 
     /// Logs off.
     pub async fn disconnect(&self) -> Result<(), ErrorKind> {
-        let request = Request::new(Command::Logoff, 0, 0, put_four).sealed(self.seal);
-        self.call(request).await.map(drop)
+        let request = Request::new(Command::Logoff, 0, 0, put_four).sealed(self.handle.terms().seal);
+        let answer = self.call(request).await.map(drop);
+        self.handle.end();
+        answer
     }
 }
 
@@ -250,91 +260,6 @@ impl Compound {
 pub(super) fn good(response: Response) -> Result<Response, ErrorKind> {
     match response.status() {
         NtStatus::SUCCESS => Ok(response),
-        status => Err(status.into()),
-    }
-}
-
-fn config(url: &Url, credentials: Credentials, options: &Options) -> Result<Config, ErrorKind> {
-    if options.min_dialect > options.max_dialect {
-        return Err(ErrorKind::Input("the oldest dialect is newer than the newest"));
-    }
-    let has_domain = !credentials.domain.is_empty();
-    Ok(Config {
-        server_name: url.host().into(),
-        credentials: if has_domain { credentials } else { credentials.in_domain(url.domain()) },
-        protection: options.protection,
-        min_dialect: options.min_dialect,
-        max_dialect: options.max_dialect,
-        ciphers: options.ciphers.clone(),
-        signing: options.signing.clone(),
-        max_transfer_bytes: options.max_transfer_bytes.min(MOST_TRANSFER_BYTES),
-        credits: options.credits,
-        timeout: options.timeout,
-        seed: seed()?,
-    })
-}
-
-fn seed() -> Result<Seed, ErrorKind> {
-    let random =
-        |bytes: &mut [u8]| getrandom::fill(bytes).map_err(|_| ErrorKind::Input("the system has no random numbers"));
-    let now = stat::to_wire(Some(SystemTime::now())).0;
-    let mut seed = Seed { client_guid: [0; 16], salt: [0; 32], client_challenge: [0; 8], session_key: [0; 16], now };
-    random(&mut seed.client_guid)?;
-    random(&mut seed.salt)?;
-    random(&mut seed.client_challenge)?;
-    random(&mut seed.session_key)?;
-    Ok(seed)
-}
-
-async fn connect_tree(handle: Handle, url: &Url, options: &Options) -> Result<Share, ErrorKind> {
-    let path = utf16le(&format!("\\\\{}\\{}", url.host(), url.share()));
-    if path.len() > usize::from(u16::MAX) {
-        return Err(ErrorKind::Input("the share's name is too long"));
-    }
-    let body = TreeConnectRequest { flags: 0, path: &path };
-    let request = Request::new(Command::TreeConnect, 0, 0, |out| body.put(out));
-    let response = good(handle.call(request).await?)?;
-    let tree = TreeConnectResponse::decode(response.message())?;
-    if response.header.flags.contains(Flags::ASYNC) {
-        // Where the tree connect's number would be, something else is.
-        return Err(ErrorKind::Nonsense("a tree connect without a number"));
-    }
-    if tree.share_type != ShareType::Disk as u8 {
-        return Err(ErrorKind::Input("the share holds no files: it is for pipes or a printer"));
-    }
-    let seal = tree.flags.contains(ShareFlags::ENCRYPT_DATA);
-
-    Ok(Share { handle, tree_id: response.header.tree_id, seal, stream_bytes: options.stream_bytes })
-}
-
-/// MS-SMB2 3.2.5.5: before 3.1.1 nothing else proves that the dialect was not talked down on the way. The answer is
-/// signed, as the machine sees to.
-async fn validate(share: &Share) -> Result<(), ErrorKind> {
-    const FORGED: Failure = Failure::NotGenuine("what was negotiated is not what the server says it was");
-    const OUTPUT_BYTES: u32 = 24;
-    let Some((ours, theirs)) = share.handle.validation() else { return Ok(()) };
-    let mut input = Vec::new();
-    ours.put_request(&mut input);
-    let body = IoctlRequest {
-        code: fsctl::VALIDATE_NEGOTIATE_INFO,
-        handle: FileHandle { persistent: u64::MAX, volatile: u64::MAX },
-        input: &input,
-        max_input_response: 0,
-        max_output_response: OUTPUT_BYTES,
-        flags: 1,
-    };
-    let answer = share.handle.call(share.request(Command::Ioctl, OUTPUT_BYTES, |out| body.put(out))).await?;
-    match answer.status() {
-        NtStatus::SUCCESS => {
-            let output = IoctlResponse::decode(answer.message())?.output;
-            if ValidateNegotiate::decode_response(output)? == *theirs { Ok(()) } else { Err(FORGED.into()) }
-        }
-        // A server that knows no 3.x says so, and signs that.
-        NtStatus::NOT_SUPPORTED | NtStatus::INVALID_DEVICE_REQUEST | NtStatus::FILE_CLOSED
-            if !share.handle.negotiated().dialect.is_3() =>
-        {
-            Ok(())
-        }
         status => Err(status.into()),
     }
 }

@@ -8,8 +8,8 @@ use smb_wire::NtStatus;
 use smb_wire::fscc::{NotifyAction, NotifyFilter, notify_entries};
 use smb_wire::smb2::{ChangeNotifyRequest, Command, read_output_buffer};
 
-use super::driver::Patient;
-use super::open::{How, Open};
+use super::open::{HANDLE, How, Open};
+use super::session::Patient;
 use super::share::Share;
 use super::{Response, path};
 use crate::error::ErrorKind;
@@ -21,6 +21,8 @@ const OUTPUT_BYTES: u32 = 64 << 10;
 /// A watch.
 #[derive(Debug)]
 pub(crate) struct Watch {
+    share: Arc<Share>,
+    path: PathBuf,
     asked: Patient,
     recursive: bool,
     directory: Open,
@@ -28,13 +30,24 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub async fn new(share: &Arc<Share>, path: &Path, recursive: bool) -> Result<Self, ErrorKind> {
-        let directory = Open::new(share, path, How::listing()).await?;
-        Ok(Self { asked: ask(&directory, recursive), recursive, directory })
+        let directory = Open::passing(share, path, How::listing()).await?;
+        let (share, path, asked) = (Arc::clone(share), path.into(), ask(&directory, recursive));
+        Ok(Self { share, path, asked, recursive, directory })
+    }
+
+    /// What happened while there was no connection nobody kept.
+    async fn begin_again(&mut self) -> Result<Vec<Change>, ErrorKind> {
+        self.directory = Open::passing(&self.share, &self.path, How::listing()).await?;
+        self.asked = ask(&self.directory, self.recursive);
+        Ok(vec![Change { path: PathBuf::new(), kind: ChangeKind::Unknown }])
     }
 
     /// Waits for changes. Nothing is lost when this is given up before it is done.
     pub async fn next(&mut self) -> Result<Vec<Change>, ErrorKind> {
-        let answer = self.asked.answer().await?;
+        let answer = match self.asked.answer().await.map_err(ErrorKind::from) {
+            Err(lost) if lost.is_of_one_connection() => return self.begin_again().await,
+            answer => answer?,
+        };
         self.asked = ask(&self.directory, self.recursive);
         match answer.status() {
             NtStatus::SUCCESS => changes(&answer),
@@ -50,10 +63,11 @@ fn ask(directory: &Open, recursive: bool) -> Patient {
         | NotifyFilter::ATTRIBUTES
         | NotifyFilter::SIZE
         | NotifyFilter::LAST_WRITE;
-    let (output_bytes, handle) = (OUTPUT_BYTES, directory.handle);
+    let (output_bytes, handle) = (OUTPUT_BYTES, HANDLE);
     let body = ChangeNotifyRequest { recursive, output_bytes, handle, filter: filter.bits() };
     let share = &directory.share;
-    share.handle.send_patient(share.request(Command::ChangeNotify, OUTPUT_BYTES, |out| body.put(out)), None)
+    let request = share.request(Command::ChangeNotify, OUTPUT_BYTES, |out| body.put(out));
+    share.handle.send_patient(directory.about(request), None)
 }
 
 fn changes(answer: &Response) -> Result<Vec<Change>, ErrorKind> {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use client::{Client, Credentials, Error, ErrorKind, Failure, Options, Protection};
-use smb_wire::smb2::{Command, Flags, Header, put_read_response};
+use smb_wire::smb2::{Command, FileHandle, Flags, Header, LeaseBreak, LeaseFlags, OplockBreak, put_read_response};
 
 use crate::util::world::{PASSWORD, USER};
 use crate::util::{Rng, World};
@@ -448,5 +448,45 @@ fn chance_brings_nothing_down() {
             let _ = soon(client.remove("newer")).await;
             let _ = soon(client.disconnect()).await;
         });
+    }
+}
+
+/// What a server sends unasked.
+fn unasked(command: Command, put: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut frame = vec![0; 4];
+    let mut header = Header::request(command, u64::MAX);
+    header.flags = Flags::RESPONSE;
+    header.put(&mut frame);
+    put(&mut frame);
+    let len = (frame.len() - 4) as u32;
+    frame[..4].copy_from_slice(&len.to_be_bytes());
+    frame
+}
+
+#[test]
+fn breaks_of_what_nobody_has_are_answered_and_do_no_harm() {
+    let handle = FileHandle { persistent: 7, volatile: 8 };
+    let of_a_lease = |key| {
+        let flags = LeaseFlags::ACK_REQUIRED;
+        unasked(Command::OplockBreak, |out| LeaseBreak { epoch: 1, flags, key: [key; 16], from: 7, to: 0 }.put(out))
+    };
+    let of_an_oplock = unasked(Command::OplockBreak, |out| OplockBreak { level: 0, handle }.put(out));
+    story(async move {
+        let mut many = Vec::new();
+        for n in 0..5000_u32 {
+            many.extend(of_a_lease(n as u8));
+            many.extend(&of_an_oplock);
+        }
+        let meddle = on(Command::Read, move |frame| Some([&many[..], &frame[..]].concat()));
+        let client = joined(&Options::default(), meddle).await.unwrap();
+        for _ in 0..3 {
+            soon(read(&client)).await.unwrap();
+        }
+    });
+    let cut = |len: usize| unasked(Command::OplockBreak, move |out| out.extend(vec![44; len]));
+    for (what, frame) in [("cut", cut(10)), ("no body", cut(0)), ("another", unasked(Command::Echo, |_| {}))] {
+        let meddle = on(Command::Read, move |reply| Some([&frame[..], &reply[..]].concat()));
+        let error = reading(Options::default(), meddle);
+        assert!(matches!(failure(&error), Failure::Protocol(_)), "{what}: {error}");
     }
 }

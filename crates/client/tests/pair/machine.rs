@@ -25,6 +25,8 @@ fn config() -> Config {
         max_transfer_bytes: 1 << 20,
         credits: 16,
         timeout: TIMEOUT,
+        previous_session_id: 0,
+        multi_channel: false,
         seed: Seed { client_guid: [1; 16], salt: [2; 32], client_challenge: [3; 8], session_key: [4; 16], now: 5 },
     }
 }

@@ -4,12 +4,14 @@
 #[path = "../../../smb-server/tests/util/mod.rs"]
 mod util;
 
+mod channels;
 mod files;
 mod hostile;
 mod logins;
 mod machine;
 mod operations;
 mod pipes;
+mod returns;
 mod wire;
 
 /// Runs a story with everybody on one thread.

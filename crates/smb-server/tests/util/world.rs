@@ -84,6 +84,12 @@ impl World {
         Self::build(|_, _| {}, Some(Arc::default()))
     }
 
+    /// Another server, which knows of nobody, on the files there are.
+    pub fn forget(&mut self) {
+        let env = env(&self.clock, &self.seed);
+        self.server = Server::new(config(&self.fs), Arc::new(users()), Arc::new(identity), env);
+    }
+
     fn build(change: impl FnOnce(&mut Config, &Arc<MemFs>), manual: Option<Arc<ManualExecutor>>) -> Self {
         let clock = ManualClock::at_secs(1_700_000_000);
         let fs = MemFs::new(Arc::clone(&clock));

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::codec::Put;
+use crate::codec::{Put, Reader};
 
 /// Bytes of one entry: fixed part and SockAddr_Storage.
 const ENTRY_BYTES: usize = 24 + 128;
@@ -53,9 +53,60 @@ pub fn put_network_interfaces(interfaces: &[NetworkInterface], out: &mut (impl P
     }
 }
 
+/// The entries of a chain that make sense; it ends where it does not go on.
+pub fn read_network_interfaces(chain: &[u8]) -> impl Iterator<Item = NetworkInterface> {
+    let mut rest = Some(chain);
+    std::iter::from_fn(move || {
+        let entry = rest.take()?;
+        let next = Reader::new(entry).u32().ok()? as usize;
+        // An entry that led back or into itself would never end.
+        rest = (next >= ENTRY_BYTES).then(|| entry.get(next..)).flatten();
+        Some(read_entry(entry))
+    })
+    .flatten()
+}
+
+fn read_entry(entry: &[u8]) -> Option<NetworkInterface> {
+    let mut r = Reader::new(entry);
+    r.skip(4).ok()?;
+    let (index, capabilities) = (r.u32().ok()?, r.u32().ok()?);
+    r.skip(4).ok()?;
+    let bits_per_second = r.u64().ok()?;
+    let family = r.u16().ok()?;
+    r.skip(2).ok()?;
+    let address = match family {
+        FAMILY_V4 => IpAddr::from(r.array::<4>().ok()?),
+        FAMILY_V6 => {
+            r.skip(4).ok()?;
+            IpAddr::from(r.array::<16>().ok()?)
+        }
+        _ => return None,
+    };
+    Some(NetworkInterface { index, rss: capabilities & RSS_CAPABLE != 0, bits_per_second, address })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chain_is_read_as_it_was_put_and_nonsense_ends() {
+        let v4 = NetworkInterface { index: 2, rss: true, bits_per_second: 7, address: "192.0.2.1".parse().unwrap() };
+        let v6 = NetworkInterface { index: 3, rss: false, address: "2001:db8::1".parse().unwrap(), ..v4 };
+        let mut bytes = Vec::new();
+        put_network_interfaces(&[v4, v6, v4], &mut bytes);
+        assert_eq!(read_network_interfaces(&bytes).collect::<Vec<_>>(), [v4, v6, v4]);
+        for len in 0..bytes.len() {
+            assert!(read_network_interfaces(&bytes[..len]).count() <= len / 28);
+        }
+        // A family nobody knows is passed over; an entry that leads into itself is the last.
+        bytes[24] = 99;
+        assert_eq!(read_network_interfaces(&bytes).count(), 2);
+        for next in [1, 24, 151, u32::MAX] {
+            bytes[..4].copy_from_slice(&next.to_le_bytes());
+            assert_eq!(read_network_interfaces(&bytes).count(), 0, "{next}");
+        }
+    }
 
     #[test]
     fn entries_are_152_bytes_and_chained() {

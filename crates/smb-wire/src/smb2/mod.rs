@@ -29,7 +29,7 @@ pub use durable::{
     check_durable_request, durable_reconnect_handle, resiliency_timeout_ms,
 };
 pub use header::{Command, Flags, HEADER_BYTES, Header, ProtocolId, set_next_command};
-pub use interfaces::{NetworkInterface, put_network_interfaces};
+pub use interfaces::{NetworkInterface, put_network_interfaces, read_network_interfaces};
 pub use ioctl::{IoctlRequest, IoctlResponse, ValidateNegotiate, fsctl};
 pub use lease::{LeaseAck, LeaseBreak, LeaseContext, LeaseFlags, LeaseV2, oplock};
 pub use lock::{LockElement, LockFlags, LockRequest};

@@ -1,10 +1,12 @@
 //! Requests on their way out: numbered, charged, signed or sealed, and framed, several in one frame where they are a
 //! compound. The machine calls it whenever credits or requests have come.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use smb_wire::smb2::{Command, Dialect, Flags, HEADER_BYTES, Header, put_four};
 
+use super::keeping::Kept;
 use super::{Connection, InFlight, Phase, Purpose, Queued};
 use crate::buffer::Buffer;
 use crate::smb::Failure;
@@ -75,19 +77,28 @@ impl Connection {
             let len = (buf.len() - place.at).next_multiple_of(COMPOUND_ALIGN);
             buf.resize(place.at + len, 0);
             place.next_command = u32::try_from(len).unwrap_or(0);
-            let charge = self.number(purpose, &request, &mut buf, &place, now);
+            let charge = self.number(purpose, request, &mut buf, &place, now);
             let id = place.id.saturating_add(charge.max(1).into());
             place = Place { id, at: buf.len(), next_command: 0, is_related: true, sealed };
             buf.extend_from_slice(next.buf.get(MESSAGE_AT..).unwrap_or_default());
             (purpose, request) = (next_purpose, next);
         }
-        self.number(purpose, &request, &mut buf, &place, now);
-        self.send_frame(buf, sealed);
+        self.number(purpose, request, &mut buf, &place, now);
+        let last = place.id;
+        if let Some(frame) = self.send_frame(buf, sealed)
+            && self.keeps
+        {
+            self.keep_frame(id..=last, &frame);
+        }
     }
 
     /// Gives a request its header, and its signature where it has one. Answers what it is charged.
-    fn number(&mut self, purpose: Purpose, request: &Request, buf: &mut [u8], place: &Place, now: Duration) -> u16 {
-        let charge = self.charge_of(request);
+    fn number(&mut self, purpose: Purpose, request: Request, buf: &mut [u8], place: &Place, now: Duration) -> u16 {
+        let charge = self.charge_of(&request);
+        let is_3 = self.negotiated.as_ref().is_some_and(|n| n.dialect.is_3());
+        if request.tree_id != 0 {
+            self.tree_id = request.tree_id;
+        }
         let signed = !place.sealed && self.is_signed(request.command);
         let mut header = Header::request(request.command, place.id);
         header.credit_charge = self.charge_field(charge);
@@ -95,12 +106,19 @@ impl Connection {
         header.tree_id = request.tree_id;
         header.session_id = self.session_id;
         header.next_command = place.next_command;
-        header.flags.set(Flags::SIGNED, signed);
+        header.flags.set(Flags::SIGNED, signed || purpose == Purpose::Login && self.bind.is_some());
         header.flags.set(Flags::RELATED, place.is_related);
+        if is_3 && matches!(purpose, Purpose::Caller(_)) {
+            header.status = self.sequence.into();
+            header.flags.set(Flags::REPLAY, request.replay);
+        }
         let message = buf.get_mut(place.at..).unwrap_or_default();
         put_header(&header, message);
         if let (true, Some(shield)) = (signed, &self.shield) {
             shield.sign(message);
+        }
+        if let (Purpose::Login, Some(bind)) = (purpose, &self.bind) {
+            bind.shield.sign(message);
         }
         self.hash(purpose, place.at, buf);
         let flight = InFlight {
@@ -113,6 +131,7 @@ impl Connection {
             has_interim: false,
             patient: request.patient,
             async_id: 0,
+            kept: self.keeps.then(|| Kept::new(request, place.at..buf.len(), place.is_related)),
         };
         self.in_flight.insert(place.id, flight);
         charge
@@ -135,15 +154,18 @@ impl Connection {
         self.send_frame(buf, sealed);
     }
 
-    fn send_frame(&mut self, mut buf: Buffer, sealed: bool) {
+    fn send_frame(&mut self, mut buf: Buffer, sealed: bool) -> Option<Arc<Buffer>> {
         let start = if sealed { 0 } else { MESSAGE_AT - PREFIX_BYTES };
-        if let (true, Some(shield)) = (sealed, &mut self.shield)
+        if let (true, Some(shield)) = (sealed, &self.shield)
             && let Err(failure) = shield.seal(buf.get_mut(PREFIX_BYTES..).unwrap_or_default())
         {
-            return self.fail(failure);
+            self.fail(failure);
+            return None;
         }
         put_prefix(&mut buf, start);
-        self.out.push_back(Outgoing { buf, start });
+        let buf = Arc::new(buf);
+        self.out.push_back(Outgoing { buf: Arc::clone(&buf), start });
+        Some(buf)
     }
 
     /// CreditCharge is 0 where there are no multi-credit requests (MS-SMB2 3.2.4.1.5).
