@@ -247,16 +247,18 @@ impl Core {
         Ok(verifiers.iter().all(|verifier| *verifier == committed))
     }
 
-    /// Has the server bring what was written to stable storage, and writes again what it lost.
+    /// Has the server bring what was written to stable storage, and writes again what it lost. What is written meanwhile
+    /// is for the next.
     pub async fn sync(&self) -> Result<(), ErrorKind> {
         let _only_one = self.committing.lock().await;
+        let mut numbers = locked(&self.dirty).before_commit();
         for _ in 0..MOST_COMMITS {
-            let numbers = locked(&self.dirty).before_commit();
             if numbers.is_empty() {
                 return Ok(());
             }
             let verifier = self.send_commit().await?;
             let again = locked(&self.dirty).committed(&numbers, verifier);
+            numbers = again.iter().map(|(number, ..)| *number).collect();
             for (number, offset, data) in again {
                 let written = self.write_whole(None, offset, data).await?;
                 match written {

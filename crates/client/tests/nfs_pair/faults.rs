@@ -362,3 +362,28 @@ fn not_now_is_asked_again() {
         assert!((20..40).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     });
 }
+
+#[test]
+fn a_sync_waits_for_what_was_written_before_it_and_not_for_what_goes_on() {
+    in_each_version(|version| async move {
+        let line = Line::new(World::new());
+        let client = join(&line, version).await;
+        let file = Rc::new(client.open_with("file", OpenHow::update()).await.unwrap());
+        let mut writers = Vec::new();
+        for writer in 0..16 {
+            let file = Rc::clone(&file);
+            writers.push(tokio::task::spawn_local(async move {
+                for n in 0..50 {
+                    file.write_at((writer * 50 + n) * 100, &pattern(100)).await.unwrap();
+                }
+            }));
+        }
+        tokio::task::yield_now().await;
+        while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
+            file.sync().await.unwrap();
+        }
+        for writer in writers {
+            writer.await.unwrap();
+        }
+    });
+}

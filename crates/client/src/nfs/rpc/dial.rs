@@ -71,6 +71,8 @@ async fn connect(address: std::net::SocketAddr) -> io::Result<TcpStream> {
         let mut local = address;
         local.set_ip(if address.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() });
         local.set_port(port);
+        // Of a port whose connection has just ended another may be made.
+        socket.set_reuseaddr(true)?;
         match socket.bind(local) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
