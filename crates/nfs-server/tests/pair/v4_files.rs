@@ -256,6 +256,26 @@ fn what_must_wait_goes_on_elsewhere_and_nothing_is_done_again() {
 }
 
 #[test]
+fn read_plus_of_a_file_without_holes_is_made_in_place() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.v4_root();
+    let file = client.make(&root, "file");
+    assert_eq!(client.write4(&file, 0, b"text"), NfsStat4::OK);
+    let mut session = client.session(2);
+    for blocked in [0, 1] {
+        let before = world.jobs.load(Relaxed);
+        world.fs.block_next(blocked);
+        let args = ReadArgs { stateid: ANONYMOUS, offset_bytes: 1, count_bytes: 9 };
+        let results = client.v42(&mut session, &file, Op::ReadPlus(args));
+        let OpResult::ReadPlus(Ok(ok)) = results.last() else { panic!("{:?}", results.status()) };
+        let segments: Vec<_> = ok.segments.iter().collect();
+        assert!(ok.eof && matches!(segments[..], [Segment::Data { offset_bytes: 1, data: b"ext" }]));
+        assert_eq!(world.jobs.load(Relaxed), before + blocked as usize);
+    }
+}
+
+#[test]
 fn reads_do_not_make_a_reply_of_any_size() {
     let mut client = World::new().connect();
     let root = client.v4_root();
