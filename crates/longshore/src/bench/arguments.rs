@@ -308,7 +308,7 @@ servers have one configuration for the whole machine and are not touched: name a
 
 Examples:
   longshore bench peers --dir /srv/bench --bs 4k,64k,1m --rw read,write,rw --blocks 12 --out results
-  longshore bench peers --peers /var/tmp/peers --protocol nfs --nfs-version 3")]
+  longshore bench peers --peers peers --protocol nfs --nfs-version 3")]
 pub struct PeersArgs {
     /// The directory all serve: the programs are looked for in PATH
     #[arg(long = "dir", value_name = "DIR", required_unless_present = "peers", conflicts_with = "peers")]
