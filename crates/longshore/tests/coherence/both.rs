@@ -60,8 +60,8 @@ impl Both {
             host_name: "server".into(),
         };
         let server = Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env);
-        let (counters, store, hosts, jobs) = Default::default();
-        let nfs = nfs::World { server, fs, table, clock, counters, dialer, store, hosts, jobs };
+        let (counters, store, hosts, jobs, after_job) = Default::default();
+        let nfs = nfs::World { server, fs, table, clock, counters, dialer, store, hosts, jobs, after_job };
         Self { smb, nfs }
     }
 

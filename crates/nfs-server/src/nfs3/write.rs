@@ -30,10 +30,11 @@ pub async fn write(job: &Job<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     let args = WriteArgs::decode(&mut job.args())?;
     let begin = out.len();
     let mut changing = None;
+    // Before the data are: should a sync fail meanwhile, the client must not take them for what was written after that.
+    let verifier = job.cx.server.write_verifier();
     let done = store(job, &args, &mut changing).await;
     out.truncate(begin);
     let wcc = wcc_of(&job.cx, changing.as_ref(), &args.head.handle);
-    let verifier = job.cx.server.write_verifier();
     let done = done.map(|(count_bytes, committed)| WriteOk { wcc, count_bytes, committed, verifier });
     answer(done, || wcc, out)
 }

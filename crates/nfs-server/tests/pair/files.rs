@@ -1,5 +1,7 @@
 //! Attributes and data: GETATTR, SETATTR, READ, WRITE, COMMIT, and what SMB's claims mean to them.
 
+use std::sync::Arc;
+
 use coherence::{AccessKinds, LockOutcome, LockRange, OpenRequest, Outcome, ShareKinds};
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{
@@ -10,7 +12,7 @@ use nfs_wire::xdr::Bounded;
 use vfs::memfs::Op;
 use vfs::{Backend, VfsError};
 
-use super::world::{Client, UID, World, all};
+use super::world::{self, Client, UID, World, all};
 
 impl Client {
     pub fn read(&mut self, handle: &[u8], offset_bytes: u64, count_bytes: u32) -> Result<(Vec<u8>, bool), NfsStat3> {
@@ -106,6 +108,27 @@ fn stable_writes_are_synced_and_a_failure_is_told() {
     let mut client = world.connect();
     let again = client.commit(&file).expect("the handle outlives the server");
     assert!(again != verifier && again != after);
+}
+
+#[test]
+fn what_was_written_before_a_failed_sync_does_not_pass_for_later() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.root();
+    let file = client.make(&root, "f");
+    let before = client.commit(&file).unwrap();
+    let (server, counters, fs) = (Arc::clone(&world.server), Arc::clone(&world.counters), Arc::clone(&world.fs));
+    let same = file.clone();
+    // The data are there, their answer is not made yet, and somebody else's COMMIT fails.
+    *world.after_job.lock().unwrap() = Some(Box::new(move || {
+        let mut other = world::connect(&server, &counters, Arc::new(vfs::Inline), "127.0.0.1:701", UID);
+        fs.fail_next(Op::Sync, VfsError::Io(5));
+        assert_eq!(other.commit(&same), Err(NfsStat3::IO));
+    }));
+    let head = WriteHead { handle: Bounded(&file), offset_bytes: 0, count_bytes: 1, stable: StableHow::FileSync };
+    let results = client.nfs(Nfs3Proc::Write, &WriteArgs { head, data: b"a" });
+    assert_eq!(all::<WriteRes>(&results).unwrap().verifier, before);
+    assert_ne!(client.commit(&file), Ok(before), "it is written again");
 }
 
 #[test]

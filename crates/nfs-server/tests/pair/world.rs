@@ -47,15 +47,21 @@ pub struct World {
     pub hosts: Arc<Records>,
     /// Jobs given to workers.
     pub jobs: Arc<AtomicUsize>,
+    /// What happens between the next job and its caller's going on.
+    pub after_job: AfterJob,
 }
 
+pub type AfterJob = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
 /// Does a job at once, as `Inline` does, and counts it.
-struct Counting(Arc<AtomicUsize>);
+struct Counting(Arc<AtomicUsize>, AfterJob);
 
 impl Executor for Counting {
     fn run(&self, job: Box<dyn FnOnce() + Send>) {
         self.0.fetch_add(1, Ordering::Relaxed);
         Inline.run(job);
+        let after = self.1.lock().unwrap().take();
+        after.into_iter().for_each(|after| after());
     }
 }
 
@@ -114,7 +120,8 @@ impl World {
         let table = Table::new();
         let (dialer, store, hosts): (Arc<Dialled>, Arc<Records>, Arc<Records>) = Default::default();
         let server = Self::server(&fs, &table, &clock, change, (&dialer, &store, &hosts), 1);
-        Self { server, fs, table, clock, counters: Arc::default(), dialer, store, hosts, jobs: Arc::default() }
+        let (counters, jobs, after_job) = Default::default();
+        Self { server, fs, table, clock, counters, dialer, store, hosts, jobs, after_job }
     }
 
     /// The server of another run: the same key, other chance.
@@ -165,17 +172,29 @@ impl World {
     }
 
     pub fn connect_from(&self, peer: &str, uid: u32) -> Client {
-        let shard = Shard {
-            pool: BufPool::new(1 << 20),
-            pipes: None,
-            executor: Arc::new(Counting(Arc::clone(&self.jobs))),
-            idle_cores: Arc::new(|| 0),
-            counters: Arc::clone(&self.counters),
-        };
-        let local = "127.0.0.1:2049".parse().unwrap();
-        let connection = Connection::new(Arc::clone(&self.server), shard, peer.parse().unwrap(), local);
-        Client { connection, xid: 0, uid }
+        let executor = Arc::new(Counting(Arc::clone(&self.jobs), Arc::clone(&self.after_job)));
+        connect(&self.server, &self.counters, executor, peer, uid)
     }
+}
+
+/// A client of a server, wherever that is.
+pub fn connect(
+    server: &Arc<Server>,
+    counters: &Arc<PathCounters>,
+    executor: Arc<dyn Executor>,
+    peer: &str,
+    uid: u32,
+) -> Client {
+    let shard = Shard {
+        pool: BufPool::new(1 << 20),
+        pipes: None,
+        executor,
+        idle_cores: Arc::new(|| 0),
+        counters: Arc::clone(counters),
+    };
+    let local = "127.0.0.1:2049".parse().unwrap();
+    let connection = Connection::new(Arc::clone(server), shard, peer.parse().unwrap(), local);
+    Client { connection, xid: 0, uid }
 }
 
 /// One end of a connection, calling one thing at a time.
