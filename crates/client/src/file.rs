@@ -204,7 +204,8 @@ impl File {
         let closed = match &self.open {
             Open::Smb(open) if Arc::strong_count(open) > 1 => Ok(()),
             Open::Smb(open) => open.close().await,
-            Open::Nfs(open) if Arc::strong_count(open) > 1 => Ok(()),
+            // What was written before is safe then, or it is said that it is not.
+            Open::Nfs(open) if Arc::strong_count(open) > 1 => open.sync().await,
             Open::Nfs(open) => open.close().await,
         };
         closed.at("close", self.path())

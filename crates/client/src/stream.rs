@@ -208,34 +208,42 @@ impl WriteStream {
         while !self.sent.is_empty() {
             self.settle().await?;
         }
-        Ok(self.next - self.start)
+        self.failed.map_or(Ok(self.next - self.start), Err)
     }
 
+    /// Sends what is held. Given up midway, what is not sent is still held.
     async fn send_held(&mut self) -> Result<(), Error> {
-        let held = std::mem::take(&mut self.held);
-        // The server may take less at a time than it did when this was collected.
-        let request_bytes = self.file.open.write_bytes() as usize;
-        for piece in held.chunks(request_bytes) {
-            self.send(piece).await?;
+        while !self.held.is_empty() {
+            // The server may take less at a time than it did when this was collected.
+            let len = self.held.len().min(self.file.open.write_bytes() as usize);
+            self.wait_for_room(len).await?;
+            let mut held = std::mem::take(&mut self.held);
+            self.send_now(held.get(..len).unwrap_or_default());
+            held.drain(..len);
+            self.held = held;
         }
-        self.held = held;
-        self.held.clear();
         Ok(())
     }
 
     async fn send(&mut self, data: &[u8]) -> Result<(), Error> {
+        self.wait_for_room(data.len()).await?;
+        self.send_now(data);
+        Ok(())
+    }
+
+    async fn wait_for_room(&mut self, len: usize) -> Result<(), Error> {
         let (most, each) = (self.file.open.stream_bytes().into(), self.file.open.write_bytes().into());
-        while !self.sent.is_empty() && !self.window.fits(data.len() as u64, each, most) {
+        while !self.sent.is_empty() && !self.window.fits(len as u64, each, most) {
             self.settle().await?;
         }
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn send_now(&mut self, data: &[u8]) {
         let writing = self.file.open.send_write(self.next, data);
         self.sent.push_back((u32::try_from(data.len()).unwrap_or(u32::MAX), writing));
         self.next += data.len() as u64;
         self.window.sent(data.len() as u64, self.began.elapsed());
-        Ok(())
     }
 
     /// Waits for the oldest request.

@@ -43,6 +43,8 @@ pub(crate) struct Core {
     held: Option<Arc<Held>>,
     dirty: Mutex<Dirty>,
     committing: tokio::sync::Mutex<()>,
+    /// What came of a COMMIT that nobody waited for; whoever commits next is told.
+    failed: Mutex<Option<ErrorKind>>,
     is_closed: AtomicBool,
 }
 
@@ -91,7 +93,8 @@ impl std::fmt::Debug for Writing {
 
 /// A request that was sent, and what it was sent under.
 struct Sent {
-    pending: Pending,
+    /// Nothing is sent for an open that is lost.
+    pending: Result<Pending, ErrorKind>,
     stateid: Stateid,
     generation: u64,
 }
@@ -105,6 +108,7 @@ impl Open {
             held,
             dirty: Mutex::default(),
             committing: tokio::sync::Mutex::default(),
+            failed: Mutex::default(),
             is_closed: AtomicBool::new(false),
         }))
     }
@@ -251,6 +255,12 @@ impl Core {
     /// is for the next.
     pub async fn sync(&self) -> Result<(), ErrorKind> {
         let _only_one = self.committing.lock().await;
+        let synced = self.commit_all().await;
+        locked(&self.failed).take().map_or(synced, Err)
+    }
+
+    /// By one at a time.
+    async fn commit_all(&self) -> Result<(), ErrorKind> {
         let mut numbers = locked(&self.dirty).before_commit();
         for _ in 0..MOST_COMMITS {
             if numbers.is_empty() {
@@ -326,7 +336,8 @@ impl Core {
             Way::Three(..) => 0,
             Way::Four(four, _) => four.generation(),
         };
-        Sent { pending: self.lines().next().send(make(self, stateid)), stateid, generation }
+        let usable = self.held.as_ref().map_or(Ok(()), |held| held.usable());
+        Sent { pending: usable.map(|()| self.lines().next().send(make(self, stateid))), stateid, generation }
     }
 
     fn lines(&self) -> &Lines {
@@ -340,7 +351,7 @@ impl Core {
     async fn finish(&self, mut sent: Sent, make: impl Fn(&Self, Stateid) -> Request) -> Result<Response, ErrorKind> {
         let mut pace = None;
         loop {
-            let answer = sent.pending.answer().await;
+            let answer = sent.pending?.answer().await;
             let (response, verdict, timeout) = match &self.share.way {
                 Way::Three(three, _) => {
                     let response = answer?;
@@ -362,9 +373,6 @@ impl Core {
                 (Verdict::Lost(_), _, Some(held)) => held.had_again(sent.stateid).await?,
                 _ => {}
             }
-            if let Some(held) = &self.held {
-                held.usable()?;
-            }
             sent = self.send(&make);
         }
     }
@@ -377,8 +385,12 @@ impl Core {
         }
         if dirty_bytes >= COMMIT_BYTES && self.committing.try_lock().is_ok() {
             let core = Arc::clone(self);
-            // What it could not commit is still there, for whoever commits next to find out why.
-            tokio::spawn(async move { core.sync().await });
+            tokio::spawn(async move {
+                let _only_one = core.committing.lock().await;
+                if let Err(error) = core.commit_all().await {
+                    locked(&core.failed).get_or_insert(error);
+                }
+            });
         }
         Ok(())
     }

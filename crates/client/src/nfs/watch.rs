@@ -40,12 +40,14 @@ pub(crate) struct Watch {
     recursive: bool,
     last: Look,
     took: Duration,
+    /// When it is looked again; whoever waits may be called away any number of times before.
+    again: Instant,
 }
 
 impl Watch {
     pub async fn new(share: &Arc<Share>, path: &Path, recursive: bool) -> Result<Self, ErrorKind> {
-        let took = Duration::ZERO;
-        let mut watch = Self { share: Arc::clone(share), path: path.into(), recursive, last: Look::new(), took };
+        let (last, took, again) = (Look::new(), Duration::ZERO, Instant::now() + PAUSE);
+        let mut watch = Self { share: Arc::clone(share), path: path.into(), recursive, last, took, again };
         watch.last = watch.look().await?;
         Ok(watch)
     }
@@ -53,10 +55,11 @@ impl Watch {
     /// Waits for changes. Given up before it is done, it finds them the next time.
     pub async fn next(&mut self) -> Result<Vec<Change>, ErrorKind> {
         loop {
-            tokio::time::sleep(PAUSE.max(self.took * PAUSE_PER_LOOK)).await;
+            tokio::time::sleep_until(self.again).await;
             let begun = Instant::now();
             let now = self.look().await?;
             self.took = begun.elapsed();
+            self.again = Instant::now() + PAUSE.max(self.took * PAUSE_PER_LOOK);
             let changes = changes(&self.last, &now);
             self.last = now;
             if !changes.is_empty() {

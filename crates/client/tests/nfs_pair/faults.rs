@@ -12,7 +12,7 @@ use vfs::{Access, Backend, Cred, Disposition, Path, SetAttr, Wait, WantKind};
 
 use crate::line::{Fate, Line, Way, call_of, ops_of};
 use crate::world::World;
-use crate::{in_each_version, join, pattern};
+use crate::{in_each_version, join, pattern, story};
 
 /// Whether a call does this, in whatever version.
 pub fn does(record: &[u8], op: OpNum, procedure: Nfs3Proc) -> bool {
@@ -385,5 +385,125 @@ fn a_sync_waits_for_what_was_written_before_it_and_not_for_what_goes_on() {
         for writer in writers {
             writer.await.unwrap();
         }
+    });
+}
+
+/// The line that is used next is cut.
+fn cut_once(line: &Line) {
+    let mut is_cut = false;
+    line.meddle(move |_, _| if std::mem::replace(&mut is_cut, true) { Fate::Pass } else { Fate::CutBefore });
+}
+
+#[test]
+fn who_lost_a_lock_writes_nothing_more_through_that_open() {
+    in_each_version(|version| async move {
+        if version == NfsVersion::V3 {
+            return;
+        }
+        let line = Line::new(World::new());
+        let (client, other) = (join(&line, version).await, join(&line, version).await);
+        let file = client.create("file").await.unwrap();
+        file.write_at(0, b"0123456789").await.unwrap();
+        file.sync().await.unwrap();
+        file.lock(0..5, true, false).await.unwrap();
+        // A server that has forgotten everything, and somebody who is faster.
+        line.world().store.0.lock().unwrap().clear();
+        line.world().start_anew();
+        cut_once(&line);
+        let theirs = other.open_with("file", OpenHow::change()).await.unwrap();
+        theirs.lock(0..5, true, false).await.unwrap();
+        cut_once(&line);
+        for _ in 0..2 {
+            let sent = async {
+                file.write_at(6, b"x").await?;
+                file.sync().await
+            };
+            assert!(sent.await.is_err());
+        }
+        let mut some = [0; 1];
+        assert!(file.read_at(0, &mut some).await.is_err());
+        theirs.close().await.unwrap();
+        assert_eq!(contents(&other, "file").await, b"0123456789");
+    });
+}
+
+#[test]
+fn a_file_closed_beside_its_stream_is_committed() {
+    in_each_version(|version| async move {
+        let line = Line::new(World::new());
+        let client = join(&line, version).await;
+        let file = client.create("file").await.unwrap();
+        file.write_at(0, b"x").await.unwrap();
+        let stream = file.read_stream(0..1);
+        line.world().fs.fail_next(vfs::memfs::Op::Sync, vfs::VfsError::Io(5));
+        assert!(file.close().await.is_err(), "what may not be safe is not closed without a word");
+        drop(stream);
+    });
+}
+
+#[test]
+fn a_commit_that_nobody_waited_for_fails_for_who_asks_next() {
+    in_each_version(|version| async move {
+        let line = Line::new(World::new());
+        let client = join(&line, version).await;
+        let file = client.create("file").await.unwrap();
+        line.world().fs.fail_next(vfs::memfs::Op::Sync, vfs::VfsError::Io(5));
+        file.write_at(0, &pattern(40 << 20)).await.unwrap();
+        assert!(count(&line, OpNum::Commit, Nfs3Proc::Commit) > 0);
+        assert!(file.sync().await.is_err());
+        file.sync().await.unwrap();
+        file.close().await.unwrap();
+    });
+}
+
+#[test]
+fn opens_are_claimed_though_who_found_out_is_gone() {
+    for version in [NfsVersion::V4_1, NfsVersion::V4_2] {
+        story(async {
+            let line = Line::new(World::new());
+            let client = join(&line, version).await;
+            let file = client.create("file").await.unwrap();
+            file.lock(0..10, true, false).await.unwrap();
+            line.world().start_anew();
+            line.round_trip.set(Duration::from_millis(10));
+            let claims = Rc::new(Cell::new(false));
+            let (seen, mut is_cut) = (Rc::clone(&claims), false);
+            line.meddle(move |way, record| {
+                if way == Way::Call && ops_of(record).contains(&OpNum::Open) {
+                    seen.set(true);
+                }
+                if std::mem::replace(&mut is_cut, true) { Fate::Pass } else { Fate::CutBefore }
+            });
+            let before = count(&line, OpNum::ReclaimComplete, Nfs3Proc::Null);
+            let gone = async {
+                while !claims.get() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            tokio::select! {
+                biased;
+                () = gone => {}
+                _ = client.stat("file") => panic!("it was to be given up"),
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(count(&line, OpNum::ReclaimComplete, Nfs3Proc::Null), before + 1);
+            file.unlock(0..10).await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_watch_that_is_asked_often_still_looks() {
+    in_each_version(|version| async move {
+        let line = Line::new(World::new());
+        let client = join(&line, version).await;
+        let mut watch = client.watch("", true).await.unwrap();
+        client.write_at("file", 0, b"x").await.unwrap();
+        for _ in 0..20 {
+            if tokio::time::timeout(Duration::from_millis(300), watch.next()).await.is_ok() {
+                return;
+            }
+        }
+        panic!("nothing was seen in six seconds");
     });
 }

@@ -115,3 +115,46 @@ fn a_slow_line_gets_the_whole_window_and_a_fast_one_little_of_it() {
         });
     }
 }
+
+#[test]
+fn what_a_stream_took_is_not_lost_with_who_waits_for_the_next() {
+    story(async {
+        let world = World::new();
+        let options = Options { max_transfer_bytes: 64 << 10, stream_bytes: 128 << 10, ..Options::default() };
+        let client = joined(&world, &options, &Line::slow(Duration::from_millis(100))).await;
+        let data = pattern(600_000);
+        let file = client.create("file").await.unwrap();
+        let mut stream = file.write_stream(0);
+        let mut taken = 0;
+        // Each piece is more than fits beside what is held, and is given up while it waits for room.
+        for piece in data.chunks(30_000) {
+            match tokio::time::timeout(Duration::from_millis(10), stream.write(piece)).await {
+                Ok(written) => {
+                    written.unwrap();
+                    taken += piece.len();
+                }
+                Err(_) => break,
+            }
+        }
+        let written = stream.finish().await.unwrap();
+        assert!(written >= taken as u64, "{written} of {taken}");
+        file.close().await.unwrap();
+        assert!(world.content("file").unwrap()[..] == data[..usize::try_from(written).unwrap()]);
+    });
+}
+
+#[test]
+fn a_stream_that_failed_does_not_finish_well() {
+    story(async {
+        let world = World::new();
+        let client = joined(&world, &Options::default(), &Line::default()).await;
+        let file = client.create("file").await.unwrap();
+        let mut stream = file.write_stream(0);
+        world.fs.fail_next(vfs::memfs::Op::Write, vfs::VfsError::Io(5));
+        let mut failed = false;
+        for _ in 0..100 {
+            failed |= stream.write(&pattern(1 << 20)).await.is_err();
+        }
+        assert!(failed && stream.finish().await.is_err());
+    });
+}

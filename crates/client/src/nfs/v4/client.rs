@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use nfs_wire::nfs4::{
@@ -18,6 +18,7 @@ use super::super::Lines;
 use super::super::pace::Pace;
 use super::super::rpc::{Request, Slots};
 use super::compound::result_of;
+use super::opens::in_task;
 use super::owner::Owners;
 use super::{Answer, Effect, Four, locked};
 use crate::error::ErrorKind;
@@ -60,7 +61,8 @@ impl Four {
         verifier: Verifier,
         transfer_bytes: u32,
     ) -> Result<Arc<Self>, ErrorKind> {
-        let four = Arc::new(Self {
+        let four = Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
             lines,
             minor,
             identity: Identity { name: name.to_vec(), verifier, transfer_bytes },
@@ -111,8 +113,14 @@ impl Four {
         }
     }
 
-    /// Makes the server know this client again, unless that was done since `generation`.
+    /// Makes the server know this client again, unless that was done since `generation`. Begun, it goes on without its
+    /// caller: with the client introduced and its opens not claimed, nobody would claim them.
     pub async fn recover(&self, generation: u64) -> Result<(), ErrorKind> {
+        let Some(four) = self.me.upgrade() else { return Ok(()) };
+        in_task(async move { four.recover_here(generation).await }).await
+    }
+
+    async fn recover_here(&self, generation: u64) -> Result<(), ErrorKind> {
         let _only_one = self.recovering.lock().await;
         if self.generation() != generation {
             return Ok(());

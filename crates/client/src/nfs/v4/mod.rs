@@ -37,6 +37,8 @@ pub(crate) use whole::Whole;
 /// A server that speaks version 4.
 #[derive(Debug)]
 pub(crate) struct Four {
+    /// For what must go on without its caller.
+    me: Weak<Self>,
     pub lines: Lines,
     pub minor: u32,
     /// What this client is called, and what changes when it starts again.

@@ -24,7 +24,7 @@ impl Four {
             match self.claim_previous(&held, &mut owner).await {
                 Ok(opened) => {
                     held.opened_again(&opened);
-                    let _ = held.lock_again(&mut owner, true).await;
+                    held.keep_to(held.lock_again(&mut owner, true).await);
                 }
                 Err(_) => {
                     drop(owner);
@@ -85,14 +85,17 @@ impl Held {
             self.opened_again(&opened);
             self.lock_again(owner, false).await
         };
-        let outcome: Result<(), ErrorKind> = again.await;
-        if let Err(error) = outcome {
-            let status = match error {
-                ErrorKind::Nfs(NfsStatus::V4(status)) => status,
-                _ => NfsStat4::EXPIRED,
-            };
-            locked(&self.state).lost = Some(status);
-        }
+        self.keep_to(again.await);
+    }
+
+    /// An open that could not be had again with all that was held through it is lost.
+    fn keep_to(&self, outcome: Result<(), ErrorKind>) {
+        let status = match outcome {
+            Ok(()) => return,
+            Err(ErrorKind::Nfs(NfsStatus::V4(status))) => status,
+            Err(_) => NfsStat4::EXPIRED,
+        };
+        locked(&self.state).lost = Some(status);
     }
 
     async fn try_again(&self, owner: &mut Owner) -> Result<Opened, ErrorKind> {
