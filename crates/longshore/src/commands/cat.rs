@@ -19,7 +19,7 @@ pub fn cat(args: &CatArgs) -> Result<(), Failure> {
                 Err(error) => report.refused(&place.remote, &place.path, &error),
             }
         }
-        output.finish().await
+        output.finish(&report).await
     })
 }
 

@@ -32,7 +32,7 @@ pub fn ls(args: &LsArgs) -> Result<(), Failure> {
                 break;
             }
         }
-        output.finish().await
+        output.finish(&report).await
     })
 }
 
@@ -55,7 +55,7 @@ pub fn stat(args: &StatArgs) -> Result<(), Failure> {
                 break;
             }
         }
-        output.finish().await
+        output.finish(&report).await
     })
 }
 

@@ -124,12 +124,14 @@ impl Output {
         self.pieces.send(piece).await.is_ok()
     }
 
-    /// Waits until all is written. That the reader has gone ends a command early, but is no failure.
-    pub async fn finish(self) -> Result<(), Failure> {
+    /// Waits until all is written. That the reader has gone ends a command early, but is no failure; what failed before is.
+    pub async fn finish(self, report: &Report) -> Result<(), Failure> {
         drop(self.pieces);
         match self.writer.await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::silent(0)),
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                report.outcome().and(Err(Failure::silent(0)))
+            }
             Ok(Err(error)) => Err(Failure::system(format!("cannot write to standard output: {error}"))),
             Err(error) => Err(Failure::system(format!("cannot write to standard output: {error}"))),
         }

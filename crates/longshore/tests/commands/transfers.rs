@@ -170,7 +170,10 @@ fn a_killed_put_is_gone_on_with() {
     child.wait().unwrap();
     assert_eq!(names(&scene.docs).len(), 1);
     let there = &pattern(LARGE)[..5_000_000];
-    for (there, left) in [(there, LEN - 5_000_000), (&[9; 5_000_000], LEN)] {
+    // A piece before the last that never arrived.
+    let mut torn = there.to_vec();
+    torn[1_000_000..2_000_000].fill(0);
+    for (there, left) in [(there, LEN - 5_000_000), (&[9; 5_000_000], LEN), (&torn, LEN)] {
         let _ = std::fs::remove_file(scene.docs.join("x"));
         write(&scene.docs.join(&part), there);
         let said = scene.well(&["put", "--resume", "--json", "--checksum", "x", "@"]);
@@ -431,5 +434,17 @@ fn trees_go_both_ways_over_nfs_with_links_and_modes() {
         scene.well(&["rm", "-r", &url("back")]);
         assert_eq!(names(&scene.docs), ["tree"]);
         assert!(scene.ill(1, &["get", &url("nothing")]).contains("get //127.0.0.1/docs/nothing: "));
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_does_not_make_a_failure_good() {
+    let scene = Scene::new();
+    scene.file("x", pattern(10));
+    for (what, code) in [("@missing", 1), ("@x", 0)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = scene.command(&["get", "--json", what]).stdout(writer).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{what}");
     }
 }

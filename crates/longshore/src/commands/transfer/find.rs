@@ -64,6 +64,7 @@ where
             under_way.spawn(visit(directory));
         }
         let Some(found) = under_way.join_next().await else { return };
+        copying.check(&found);
         pending.extend(found.unwrap_or_default());
         if pending.len() > MOST_DIRECTORIES {
             copying.report.failure("the tree", "it has more directories than can be remembered; the rest is left out");

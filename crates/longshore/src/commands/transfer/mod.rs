@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::args::{GetArgs, PutArgs, TransferArgs};
 use super::connect::{self, Place};
@@ -169,8 +169,9 @@ impl Copying {
         if !self.args.json && !self.args.quiet {
             self.progress.sum_up(self.report.bar());
         }
+        let report = Arc::clone(&self.report);
         match Arc::into_inner(self).and_then(|copying| copying.output) {
-            Some(output) => output.finish().await,
+            Some(output) => output.finish(&report).await,
             None => Ok(()),
         }
     }
@@ -203,9 +204,20 @@ impl Copying {
                 copy.await;
                 drop(permit);
             });
-            while under_way.try_join_next().is_some() {}
+            while let Some(copied) = under_way.try_join_next() {
+                self.check(&copied);
+            }
         }
-        while under_way.join_next().await.is_some() {}
+        while let Some(copied) = under_way.join_next().await {
+            self.check(&copied);
+        }
+    }
+
+    /// What a task came to: one that broke off has told nobody.
+    fn check<T>(&self, done: &Result<T, JoinError>) {
+        if let Err(error) = done {
+            self.report.failure("a copy", error);
+        }
     }
 
     /// Tells what became of one file.

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::digest::Sha256;
-use super::download::{TAIL_BYTES, hash_of_remote};
+use super::download::hash_of_remote;
 use super::find::{Upload, named_error};
 use super::local::Keep;
 use super::{Copied, Copying, SMALL_BYTES, Trouble, blocking};
@@ -24,6 +24,9 @@ use crate::commands::words;
 
 /// What is read at once.
 const PIECE_BYTES: usize = 1 << 20;
+/// How much of the end of what a server has is compared before it is gone on with: more than a stream has under way and
+/// the client leaves uncommitted.
+const UNSURE_BYTES: u64 = 96 << 20;
 /// Pieces read ahead.
 const MOST_PIECES: usize = 4;
 
@@ -129,27 +132,37 @@ async fn begin(copying: &Copying, temporary: &Temporary<'_>, source: Source) -> 
     }
     let file = temporary.open_as_it_is().await?;
     let start = file.stat_at_open().len_bytes;
-    if start > 0 && start <= source.len_bytes {
-        let mut theirs = vec![0; usize::try_from(start.min(TAIL_BYTES)).unwrap_or(0)];
-        let at = start - theirs.len() as u64;
-        let count = file.read_at(at, &mut theirs).await?;
-        theirs.truncate(count);
-        let (is_same, source) = blocking(move || {
+    let (is_same, source) = has_same_tail(&file, start, source).await?;
+    if is_same {
+        return Ok((file, start, source));
+    }
+    file.set_len(0).await?;
+    Ok((file, 0, source))
+}
+
+/// Whether the last of the `end` bytes the server has are the source's: all that may have been under way, or written and
+/// not safe, when what sent them ended. Pieces arrive in any order, so that one before the last may be missing.
+async fn has_same_tail(file: &File, end: u64, mut source: Source) -> Result<(bool, Source), Trouble> {
+    if end > source.len_bytes {
+        return Ok((false, source));
+    }
+    let mut stream = file.read_stream(end.saturating_sub(UNSURE_BYTES)..end);
+    let mut next = end.saturating_sub(UNSURE_BYTES);
+    while let Some(theirs) = stream.next().await? {
+        let at = next;
+        next += theirs.len() as u64;
+        let is_same;
+        (is_same, source) = blocking(move || {
             let mut ours = vec![0; theirs.len()];
             source.file.read_exact_at(&mut ours, at)?;
-            Ok((at + ours.len() as u64 == start && ours == theirs, source))
+            Ok((ours[..] == theirs[..], source))
         })
         .await?;
-        if is_same {
-            return Ok((file, start, source));
+        if !is_same {
+            return Ok((false, source));
         }
-        file.set_len(0).await?;
-        return Ok((file, 0, source));
     }
-    if start > 0 {
-        file.set_len(0).await?;
-    }
-    Ok((file, 0, source))
+    Ok((next == end, source))
 }
 
 async fn send(
