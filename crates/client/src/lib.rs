@@ -30,6 +30,7 @@ mod buffer;
 mod client;
 mod error;
 mod file;
+mod line;
 mod list;
 pub mod nfs;
 mod options;

@@ -2,17 +2,11 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
-/// The half of a line that brings bytes.
-pub type Receiver = Box<dyn AsyncRead + Unpin + Send>;
-/// The half of a line that takes bytes.
-pub type Sender = Box<dyn AsyncWrite + Unpin + Send>;
-/// A line that is to come.
-pub type Dialling = Pin<Box<dyn Future<Output = io::Result<(Receiver, Sender)>> + Send>>;
+use crate::line::halves;
+pub use crate::line::{Dialling, Receiver, Sender};
 
 /// Makes lines to one server.
 pub trait Dial: std::fmt::Debug + Send + Sync + 'static {
@@ -51,11 +45,4 @@ impl Dial for TcpDial {
             Err(last)
         })
     }
-}
-
-fn halves(stream: TcpStream) -> (Receiver, Sender) {
-    // Requests leave when they are ready; that a kernel has no such option costs time only.
-    let _ = stream.set_nodelay(true);
-    let (receiver, sender) = stream.into_split();
-    (Box::new(receiver), Box::new(sender))
 }

@@ -1,17 +1,11 @@
 //! How a connection comes to be, and comes to be again. Programs connect over TCP; tests give pipes.
 
 use std::io;
-use std::pin::Pin;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
-/// The half of a line that brings bytes.
-pub type Receiver = Box<dyn AsyncRead + Unpin + Send>;
-/// The half of a line that takes bytes.
-pub type Sender = Box<dyn AsyncWrite + Unpin + Send>;
-/// A line that is to come.
-pub type Dialling = Pin<Box<dyn Future<Output = io::Result<(Receiver, Sender)>> + Send>>;
+use crate::line::halves;
+pub use crate::line::{Dialling, Receiver, Sender};
 
 /// Makes lines to one host.
 pub trait Dial: Send + Sync + 'static {
@@ -52,13 +46,6 @@ impl Dial for TcpDial {
             Err(last)
         })
     }
-}
-
-fn halves(stream: TcpStream) -> (Receiver, Sender) {
-    // Calls leave when they are ready; that a kernel has no such option costs time only.
-    let _ = stream.set_nodelay(true);
-    let (receiver, sender) = stream.into_split();
-    (Box::new(receiver), Box::new(sender))
 }
 
 async fn connect(address: std::net::SocketAddr) -> io::Result<TcpStream> {

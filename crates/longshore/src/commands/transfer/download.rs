@@ -19,7 +19,7 @@ use crate::commands::words;
 /// Chunks that wait to be written, of a file.
 const MOST_CHUNKS: usize = 8;
 /// How much of what is gone on with is compared first.
-pub const TAIL_BYTES: u64 = 1 << 20;
+const TAIL_BYTES: u64 = 1 << 20;
 
 /// Copies it and tells what became of it.
 pub async fn run(copying: Arc<Copying>, job: Download) {
