@@ -1,5 +1,5 @@
-//! Who is at the other end: the user database, NTLM on both sides of a connection, SPNEGO around it, and which local
-//! identity a user acts under. `smb-server` and the client library call it. It takes challenges and the time from its
+//! Who is at the other end: the user database, NTLM on both sides of a connection, SPNEGO around it, Kerberos, and which
+//! local identity a user acts under. The servers and the client library call it. It takes challenges and the time from its
 //! caller, opens nothing but the user database and the system's own user lists, and must never print a secret.
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,7 @@ mod acceptor;
 mod hash;
 mod id_map;
 mod initiator;
+pub mod krb5;
 mod mechanism;
 mod ntlm;
 mod sid;

@@ -4,7 +4,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use nfs_wire::rpc::AuthSys;
+use auth::krb5::Keytab;
+use nfs_wire::rpc::{AuthSys, Flavor};
 use vfs::{Backend, Capabilities, Cred};
 
 use crate::failure::Done;
@@ -23,6 +24,8 @@ pub struct Config {
     pub worker_write_bytes: u32,
     /// How long an NFSv4 client may be silent before others may have what it holds. Read when the server starts.
     pub lease_secs: u32,
+    /// The server's keys, for Kerberos; without them nobody can come with it.
+    pub keytab: Option<Arc<Keytab>>,
 }
 
 /// Hosts, by address.
@@ -90,6 +93,35 @@ pub enum Squash {
     None,
 }
 
+/// How calls show who makes them, as exports and clients name it (RFC 2623 2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Sec {
+    /// The client says so.
+    #[default]
+    Sys,
+    /// Kerberos.
+    Krb5,
+    /// Kerberos, and nobody has changed the call or the answer.
+    Krb5i,
+    /// The same, and nobody has read them.
+    Krb5p,
+}
+
+impl Sec {
+    /// All of them, the weakest first.
+    pub const ALL: [Self; 4] = [Self::Sys, Self::Krb5, Self::Krb5i, Self::Krb5p];
+
+    /// Its number in lists.
+    pub fn flavor(self) -> Flavor {
+        match self {
+            Self::Sys => Flavor::SYS,
+            Self::Krb5 => Flavor::KRB5,
+            Self::Krb5i => Flavor::KRB5I,
+            Self::Krb5p => Flavor::KRB5P,
+        }
+    }
+}
+
 /// How a directory is exported.
 #[derive(Debug, Clone)]
 pub struct ExportOptions {
@@ -108,6 +140,8 @@ pub struct ExportOptions {
     pub privileged_port: bool,
     /// A user's supplementary groups are those this machine knows, not those the call names.
     pub server_groups: bool,
+    /// What calls must come with, the preferred first.
+    pub sec: Vec<Sec>,
 }
 
 impl Default for ExportOptions {
@@ -120,6 +154,7 @@ impl Default for ExportOptions {
             anon: Cred { uid: 65534, gid: 65534, groups: Arc::from([]) },
             privileged_port: true,
             server_groups: false,
+            sec: vec![Sec::Sys],
         }
     }
 }
@@ -145,12 +180,14 @@ pub(crate) struct Rights {
 }
 
 impl Export {
-    /// What `peer` may; `None` when nothing.
-    pub(crate) fn admit(&self, peer: SocketAddr) -> Option<Rights> {
+    /// What `peer` may; `None` when nothing. Whoever shows who it is may come from any port.
+    pub(crate) fn admit(&self, peer: SocketAddr, sec: Sec) -> Option<Rights> {
         let options = &self.options;
         let listed = |networks: &[Network]| networks.iter().any(|n| n.contains(peer.ip()));
         let read_only = listed(&options.read_only_clients);
-        if !(read_only || listed(&options.clients)) || (options.privileged_port && peer.port() >= 1024) {
+        if !(read_only || listed(&options.clients))
+            || (options.privileged_port && sec == Sec::Sys && peer.port() >= 1024)
+        {
             return None;
         }
         let fixed = options.read_only || self.backend.capabilities().contains(Capabilities::READ_ONLY);
@@ -165,7 +202,7 @@ impl Export {
     /// As whom a caller acts whose own word is taken for it.
     fn claimed(&self, caller: &Caller) -> Cred {
         let (squash, anon) = (self.options.squash, &self.options.anon);
-        match &caller.0 {
+        match &caller.cred {
             None => anon.clone(),
             Some(_) if squash == Squash::All => anon.clone(),
             Some(cred) if squash == Squash::None => cred.clone(),
@@ -182,27 +219,45 @@ impl Export {
     }
 }
 
-/// Who calls, as the call says: nobody in particular, or a user and groups.
+/// Who calls: nobody in particular, or a user and groups, as the call says or as it has shown.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub(crate) struct Caller(pub Option<Cred>);
+pub(crate) struct Caller {
+    pub cred: Option<Cred>,
+    /// How.
+    pub sec: Sec,
+    /// As whom it counts where clients are told apart.
+    pub user: Option<UserId>,
+}
+
+/// What tells users apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UserId {
+    /// The number it says it has.
+    Sys(u32),
+    /// Its name with Kerberos, of which this is a digest.
+    Kerberos([u8; 16]),
+}
 
 impl Export {
     /// As whom a caller acts. The groups of a user may have to be looked up, by way of `groups`; root and the anonymous
     /// user have those they have.
     pub(crate) fn cred(&self, caller: &Caller, groups: impl FnOnce(Cred) -> Done<Cred>) -> Done<Cred> {
-        let Caller(Some(claimed)) = caller else { return Ok(self.claimed(caller)) };
-        if !self.options.server_groups || claimed.uid == 0 || self.options.squash == Squash::All {
+        let Some(claimed) = &caller.cred else { return Ok(self.claimed(caller)) };
+        // With Kerberos the user's groups are those it has here anyway.
+        let said = caller.sec == Sec::Sys;
+        if !self.options.server_groups || !said || claimed.uid == 0 || self.options.squash == Squash::All {
             return Ok(self.claimed(caller));
         }
         let found = groups(claimed.clone())?;
-        Ok(self.claimed(&Caller(Some(found))))
+        Ok(self.claimed(&Caller { cred: Some(found), ..*caller }))
     }
 }
 
 impl Caller {
     /// What AUTH_SYS says.
     pub fn sys(sys: &AuthSys<'_>) -> Self {
-        Self(Some(Cred { uid: sys.uid, gid: sys.gid, groups: sys.gids.iter().collect() }))
+        let cred = Cred { uid: sys.uid, gid: sys.gid, groups: sys.gids.iter().collect() };
+        Self { user: Some(UserId::Sys(cred.uid)), cred: Some(cred), sec: Sec::Sys }
     }
 }
 
@@ -253,9 +308,10 @@ mod tests {
             (Squash::All, 7, nobody.clone()),
             (Squash::None, 0, cred(0, 0, &[0, 5])),
         ] {
-            assert_eq!(export(squash).claimed(&Caller(Some(cred(uid, 0, &[0, 5])))), becomes, "{squash:?} {uid}");
+            let caller = Caller { cred: Some(cred(uid, 0, &[0, 5])), ..Caller::default() };
+            assert_eq!(export(squash).claimed(&caller), becomes, "{squash:?} {uid}");
         }
-        assert_eq!(export(Squash::None).claimed(&Caller(None)), nobody);
+        assert_eq!(export(Squash::None).claimed(&Caller::default()), nobody);
     }
 
     #[test]
@@ -266,9 +322,10 @@ mod tests {
             options: ExportOptions::default(),
             witness: None,
         };
-        let admit = |export: &Export, peer: &str| export.admit(peer.parse().unwrap()).map(|r| r.write);
+        let admit = |export: &Export, peer: &str| export.admit(peer.parse().unwrap(), Sec::Sys).map(|r| r.write);
         assert_eq!(admit(&export, "127.0.0.1:1023"), Some(true));
         assert_eq!(admit(&export, "127.0.0.1:1024"), None);
+        assert!(export.admit("127.0.0.1:1024".parse().unwrap(), Sec::Krb5).is_some(), "it shows who it is");
         assert_eq!(admit(&export, "192.0.2.1:1"), None);
         export.options.privileged_port = false;
         export.options.read_only_clients = Network::parse("192.0.2.0/24").unwrap();

@@ -72,6 +72,7 @@ fn answer(
         Err(Halt::Silent) => Ok(None),
         Err(Halt::Malformed) => Err(Refused::GarbageArgs),
         Err(Halt::Unavailable) => Err(Refused::ProcUnavail),
+        Err(Halt::TooWeak) => Err(Refused::Auth(nfs_wire::rpc::AuthStat::TooWeak)),
         Err(Halt::WouldBlock | Halt::Lost) => Err(Refused::SystemErr),
     }
 }

@@ -11,16 +11,17 @@ use nfs_wire::nfsacl::NfsAclProc;
 use nfs_wire::nlm::NlmProc;
 use nfs_wire::nsm::NsmProc;
 use nfs_wire::portmap::{PmapProc, RpcbProc};
-use nfs_wire::rpc::{AuthStat, BadCall, Call, Credential, program, put_success};
+use nfs_wire::rpc::{AuthStat, BadCall, Call, Credential, Flavor, program, put_success};
 use nfs_wire::xdr::{Put, Reader, Xdr};
 use vfs::metrics::Mark;
-use vfs::{Frame, Wait};
+use vfs::{Frame, PipePool, Wait};
 
 use crate::config::Caller;
 use crate::connection::Inner;
 use crate::datagram::put_refused;
 use crate::failure::Halt;
 use crate::files::Cx;
+use crate::gss::{self, Arrival, Protection};
 use crate::nfs3::read::HEAD_BYTES;
 use crate::replay::{Found, Key};
 use crate::reply::ReplyWriter;
@@ -70,9 +71,16 @@ pub(crate) struct Job<'a> {
     pub args_at: usize,
     /// Further calls are waiting behind it.
     pub more_behind: bool,
+    /// What protects it, where it came with Kerberos.
+    pub gss: Option<&'a Protection>,
 }
 
 impl Job<'_> {
+    /// Pipes for the page path: not for what is signed or sealed.
+    pub fn pipes(&self) -> Option<&Arc<dyn PipePool>> {
+        self.conn.shard.pipes.as_ref().filter(|_| !self.gss.is_some_and(Protection::is_of_results))
+    }
+
     /// The arguments.
     pub fn args(&self) -> Reader<'_> {
         Reader::new(self.frame.get(self.args_at..).unwrap_or_default())
@@ -117,13 +125,18 @@ pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool, arr
         Err(BadCall::Malformed(_)) => return conn.disconnect("a record that is no RPC message"),
     };
     let args_at = r.position();
+    if call.credential.flavor == Flavor::GSS {
+        // Boxed, so that other calls have no room made for it.
+        let arrival = Arrival { frame: &frame, call: &call, args_at, more_behind, arrived_ns };
+        return Box::pin(gss::record(&conn, arrival)).await;
+    }
     let outcome = match procedure(&call).and_then(|found| Ok((found, caller(&conn, &call)?))) {
         Ok((procedure, caller)) => {
             conn.established.set(conn.established.get() || conn.server.knows(conn.peer));
             let (server, peer, local) = (Arc::clone(&conn.server), conn.peer, conn.local);
             let cx = Cx { server, peer, local, caller, wait: Wait::Never };
-            let job = Job { conn: &conn, cx, xid: call.xid, frame: &frame, args_at, more_behind };
-            answer(procedure, &job, call.xid, arrived_ns).await
+            let job = Job { conn: &conn, cx, xid: call.xid, frame: &frame, args_at, more_behind, gss: None };
+            answer(procedure, &job, arrived_ns).await
         }
         Err(refused) => Err(refused),
     };
@@ -132,13 +145,13 @@ pub(crate) async fn record(conn: Rc<Inner>, frame: Frame, more_behind: bool, arr
     }
 }
 
-fn refuse(conn: &Inner, xid: u32, why: &Refused) {
+pub(crate) fn refuse(conn: &Inner, xid: u32, why: &Refused) {
     let mut out = ReplyWriter::new(&conn.shard.pool, SMALL_REPLY_BYTES);
     put_refused(xid, why, &mut out);
     send(conn, out, None);
 }
 
-fn send(conn: &Inner, out: ReplyWriter, mark: Option<Mark>) {
+pub(crate) fn send(conn: &Inner, out: ReplyWriter, mark: Option<Mark>) {
     match out.finish() {
         (reply, None) => conn.send(reply, mark),
         (reply, Some(tail)) => {
@@ -183,7 +196,7 @@ fn nfs4_procedure(number: u32) -> Option<Nfs4Proc> {
 fn caller(conn: &Inner, call: &Call<'_>) -> Result<Arc<Caller>, Refused> {
     let mut known = conn.caller.borrow_mut();
     let body = call.credential.body.0;
-    if call.credential.flavor == nfs_wire::rpc::Flavor::SYS
+    if call.credential.flavor == Flavor::SYS
         && let Some((_, caller)) = known.as_ref().filter(|(bytes, _)| bytes == body)
     {
         return Ok(Arc::clone(caller));
@@ -199,11 +212,14 @@ fn caller(conn: &Inner, call: &Call<'_>) -> Result<Arc<Caller>, Refused> {
     }
 }
 
-async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32, arrived_ns: u64) -> Result<(), Refused> {
+pub(crate) async fn answer(procedure: Procedure, job: &Job<'_>, arrived_ns: u64) -> Result<(), Refused> {
     let room = reply_room(procedure, job);
     let _reserved = job.conn.reserve(room);
     let mut out = ReplyWriter::new(&job.conn.shard.pool, room);
-    put_success(xid, &mut out);
+    match job.gss {
+        None => put_success(job.xid, &mut out),
+        Some(gss) => gss.begin_results(job.xid, &mut out),
+    }
     let begin = out.len();
     let mut operation = counters::of_procedure(procedure);
     let done = match procedure {
@@ -217,12 +233,16 @@ async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32, arrived_ns: u64) 
     let refused = match done {
         Ok(()) => {
             counted(counters::is_failure(procedure, out.since(begin)));
+            if let Some(gss) = job.gss {
+                gss.end_results(begin, &mut out);
+            }
             send(job.conn, out, Some(Mark::new(arrived_ns, operation as u8)));
             return Ok(());
         }
         Err(Halt::Silent) => return Ok(()),
         Err(Halt::Malformed) => Refused::GarbageArgs,
         Err(Halt::Unavailable) => Refused::ProcUnavail,
+        Err(Halt::TooWeak) => Refused::Auth(AuthStat::TooWeak),
         Err(Halt::WouldBlock | Halt::Lost) => Refused::SystemErr,
     };
     counted(true);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vfs::{BufPool, Executor, PipePool};
 
-use crate::groups::Groups;
+use crate::groups::{Accounts, Groups};
 use crate::store::Store;
 
 /// Time, as the server sees it.
@@ -52,6 +52,8 @@ pub struct Env {
     pub hosts: Option<Arc<dyn Store>>,
     /// Looks up users' groups, for exports that ask for it.
     pub groups: Option<Arc<dyn Groups>>,
+    /// Looks up those who come with Kerberos; without it they are all the anonymous user.
+    pub accounts: Option<Arc<dyn Accounts>>,
     /// What this machine is called, for those hosts.
     pub host_name: String,
 }

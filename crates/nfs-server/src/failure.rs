@@ -12,6 +12,8 @@ pub enum Stop {
     Status(NfsStat3),
     /// It would have to wait: it is to be run again on a worker.
     WouldBlock,
+    /// The export wants a better proof of who calls.
+    TooWeak,
 }
 
 /// The result of a procedure's work.
@@ -28,6 +30,8 @@ pub enum Halt {
     Unavailable,
     /// It is being done already: nothing is answered.
     Silent,
+    /// The export wants a better proof of who calls: AUTH_TOOWEAK (RFC 2623 2.3).
+    TooWeak,
     /// The worker did not come back: SYSTEM_ERR.
     Lost,
 }

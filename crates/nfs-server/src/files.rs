@@ -116,8 +116,27 @@ pub(crate) struct Target {
 }
 
 impl Cx {
-    /// The object a handle names: BADHANDLE for a handle this server did not make, STALE for an object that is gone.
+    /// The object a handle names: BADHANDLE for a handle this server did not make, STALE for an object that is gone;
+    /// TooWeak where its export wants a better proof of who calls.
     pub fn target(&self, handle: &[u8]) -> Done<Target> {
+        let target = self.found(handle)?;
+        if self.is_taken(&target) { Ok(target) } else { Err(Stop::TooWeak) }
+    }
+
+    /// The same for what clients ask of a directory before they know how they are to come (RFC 2623 2.3.2).
+    pub fn target_at_mount(&self, handle: &[u8]) -> Done<Target> {
+        let target = self.found(handle)?;
+        let is_root = || target.object.node.id() == target.object.export.backend.root().id();
+        if self.is_taken(&target) || is_root() { Ok(target) } else { Err(Stop::TooWeak) }
+    }
+
+    /// Whether the export takes calls that come as this one does.
+    pub fn is_taken(&self, target: &Target) -> bool {
+        target.object.export.takes(self.caller.sec)
+    }
+
+    /// The same, however the call came.
+    pub fn found(&self, handle: &[u8]) -> Done<Target> {
         if let Some(kept) = self.kept(handle) {
             return kept;
         }
@@ -162,7 +181,7 @@ impl Cx {
     }
 
     fn admitted(&self, object: Arc<Object>) -> Done<Target> {
-        let rights = object.export.admit(self.peer).ok_or(NfsStat3::ACCES)?;
+        let rights = object.export.admit(self.peer, self.caller.sec).ok_or(NfsStat3::ACCES)?;
         let cred = self.cred(&object.export)?;
         Ok(Target { object, cred, rights })
     }
@@ -197,7 +216,7 @@ impl Cx {
     pub fn attr_if_known(&self, handle: &[u8]) -> PostOpAttr {
         let now_ms = self.server.env.clock.monotonic_ms();
         let object = self.server.cache.find(handle, now_ms)?;
-        object.export.admit(self.peer)?;
+        object.export.admit(self.peer, self.caller.sec).filter(|_| object.export.takes(self.caller.sec))?;
         post_op(&object)
     }
 }

@@ -21,6 +21,13 @@ pub trait Groups: Send + Sync {
     fn groups_of(&self, uid: u32) -> Result<Vec<u32>, String>;
 }
 
+/// The accounts of those who come with Kerberos.
+pub trait Accounts: Send + Sync {
+    /// As whom a user of that name acts here, with all its groups; nobody for a name that is not known. May wait, for a
+    /// directory service.
+    fn account(&self, name: &str) -> Result<Option<Cred>, String>;
+}
+
 /// What was found out lately.
 #[derive(Default)]
 pub(crate) struct Known(Mutex<HashMap<u32, Found>>);

@@ -11,6 +11,7 @@ use nfs_wire::rpc::Flavor;
 use nfs_wire::xdr::{Bounded, Chain, List, Reader, Xdr};
 use vfs::{Access, Disposition, OpenHow, Path, WantKind};
 
+use crate::config::Sec;
 use crate::failure::{Done, Halt, Stop};
 use crate::files::{Cx, Object};
 use crate::reply::ReplyWriter;
@@ -53,16 +54,24 @@ fn mount(cx: &Cx, path: &[u8], out: &mut ReplyWriter) -> Result<(), Halt> {
         Ok(object) => {
             cx.server.remember_mount(cx.peer.ip(), path);
             tracing::info!(peer = %cx.peer, path = %String::from_utf8_lossy(path), "mounted over NFS");
-            let ok = MountOk { handle: Bounded(&object.handle), flavors: List::new(&[Flavor::SYS, Flavor::NONE]) };
+            let flavors = flavors(&object.export);
+            let ok = MountOk { handle: Bounded(&object.handle), flavors: List::new(&flavors) };
             Ok::<_, MountStat3>(ok).put(out);
         }
         Err(Stop::WouldBlock) => return Err(Halt::WouldBlock),
+        Err(Stop::TooWeak) => return Err(Halt::TooWeak),
         Err(Stop::Status(status)) => {
             tracing::info!(peer = %cx.peer, path = %String::from_utf8_lossy(path), why = %status, "not mounted over NFS");
             status_of(*status).put(out);
         }
     }
     Ok(())
+}
+
+/// What calls may come with, the preferred first; whoever may say who it is may also not say it.
+fn flavors(export: &Exported) -> Vec<Flavor> {
+    let own = export.options.sec.iter().map(|sec| sec.flavor());
+    own.chain(export.takes(Sec::Sys).then_some(Flavor::NONE)).collect()
 }
 
 /// MOUNT's statuses are fewer, with the same numbers (RFC 1813 5.1.5).
@@ -76,7 +85,8 @@ fn find(cx: &Cx, path: &[u8]) -> Done<Arc<Object>> {
     let mut parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty());
     let name = parts.next().ok_or(NfsStat3::NOENT)?;
     let export = named(cx, name).ok_or(NfsStat3::NOENT)?;
-    if export.admit(cx.peer).is_none() {
+    // This is asked with AUTH_SYS or by nobody, however they will come for the rest (RFC 2623 2.3.2).
+    if !export.options.sec.iter().any(|sec| export.admit(cx.peer, *sec).is_some()) {
         return Err(NfsStat3::ACCES.into());
     }
     let below = Path::new(&parts.collect::<Vec<_>>().join(&b'/'))?;

@@ -1,5 +1,6 @@
 //! What a server is doing, for people who ask: its NFSv4 clients, as they are now. Nothing on a call's way comes here.
 
+use crate::config::UserId;
 use crate::nfs4::state::client::{Client, Family, Standing};
 use crate::server::Server;
 
@@ -12,7 +13,7 @@ pub struct ClientInfo {
     pub name: String,
     /// "4.0", or "4.1+" for one with sessions.
     pub version: &'static str,
-    /// As which user it came.
+    /// As which user it came, unless with Kerberos.
     pub uid: Option<u32>,
     /// It has shown that it has its id.
     pub confirmed: bool,
@@ -63,7 +64,10 @@ fn info(client: &Client, now_ms: u64) -> ClientInfo {
         number: client.number.0,
         name: String::from_utf8_lossy(&client.name).into_owned(),
         version: if client.family == Family::Plain { "4.0" } else { "4.1+" },
-        uid: client.principal,
+        uid: client.principal.and_then(|user| match user {
+            UserId::Sys(uid) => Some(uid),
+            UserId::Kerberos(_) => None,
+        }),
         confirmed: client.standing() == Standing::Confirmed,
         expired: client.standing() == Standing::Expired,
         silent_ms: client.silent_ms(now_ms),

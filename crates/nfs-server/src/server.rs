@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use vfs::VfsResult;
 
 use crate::cache::Cache;
-use crate::config::{Config, Export};
+use crate::config::{Config, Export, Sec};
+use crate::gss::Gss;
 use crate::handle::{ExportId, HandleKey};
 use crate::nfs4::state::State;
 use crate::nlm::grants::Waiters;
@@ -34,6 +35,8 @@ pub struct Server {
     pub(crate) replays: Replays,
     /// Users' groups that were looked up.
     pub(crate) groups: groups::Known,
+    /// Who has shown who it is, with Kerberos.
+    pub(crate) gss: Gss,
     /// Who holds what over NFSv4.
     pub(crate) state: Arc<State>,
     /// Who has locked what over NFSv3.
@@ -56,6 +59,8 @@ pub(crate) struct Exported {
     pub id: ExportId,
     pub export: Export,
     root_dev: u64,
+    /// A bit for each way in.
+    ways: u8,
 }
 
 impl std::ops::Deref for Exported {
@@ -67,6 +72,11 @@ impl std::ops::Deref for Exported {
 }
 
 impl Exported {
+    /// Whether calls that come so are taken.
+    pub fn takes(&self, sec: Sec) -> bool {
+        self.ways & 1 << sec as u8 != 0
+    }
+
     /// The number of a file system in it: the export's own, unless another one is mounted below.
     pub fn fsid(&self, dev: u64) -> u64 {
         let own = u64::from_be_bytes(self.id);
@@ -78,7 +88,8 @@ impl Settings {
     fn new(mut config: Config, key: &HandleKey, since_secs: u32) -> Self {
         let exported = |export: Export| {
             let root_dev = export.backend.root().id().dev;
-            Arc::new(Exported { id: key.export_id(&export.name), root_dev, export })
+            let ways = export.options.sec.iter().fold(0, |ways, sec| ways | 1 << *sec as u8);
+            Arc::new(Exported { id: key.export_id(&export.name), root_dev, ways, export })
         };
         let exports = std::mem::take(&mut config.exports).into_iter().map(exported).collect();
         Self { config, exports, since_secs }
@@ -99,6 +110,7 @@ impl Server {
             cache: Cache::default(),
             replays: Replays::default(),
             groups: groups::Known::default(),
+            gss: Gss::new(&env),
             state,
             nlm,
             mounts: Mutex::default(),

@@ -46,6 +46,7 @@ impl Both {
             page_read_bytes: None,
             worker_write_bytes: 256 << 10,
             lease_secs: 90,
+            keytab: None,
         };
         let table = smb.server.table().clone();
         let (clock, fs) = (Arc::clone(&smb.clock), Arc::clone(&smb.fs));
@@ -57,6 +58,7 @@ impl Both {
             store: None,
             hosts: None,
             groups: None,
+            accounts: None,
             host_name: "server".into(),
         };
         let server = Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env);

@@ -76,6 +76,7 @@ where
     match done {
         Ok(item) => Ok::<T, Failed<F>>(item).put(out),
         Err(Stop::WouldBlock) => return Err(Halt::WouldBlock),
+        Err(Stop::TooWeak) => return Err(Halt::TooWeak),
         Err(Stop::Status(status)) => Err::<T, _>(failed(status, rest())).put(out),
     }
     Ok(())

@@ -19,7 +19,7 @@ use crate::{guard, tell};
 
 pub fn getattr(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     let handle = FileHandle::decode(args)?;
-    let found = cx.target(&handle).and_then(|target| Ok(fattr(&target.object.export, &target.attr(cx)?)));
+    let found = cx.target_at_mount(&handle).and_then(|target| Ok(fattr(&target.object.export, &target.attr(cx)?)));
     answer(found, || (), out)
 }
 

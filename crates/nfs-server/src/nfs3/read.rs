@@ -110,7 +110,7 @@ async fn by_pages(job: &Job<'_>, file: &File, offset: u64, len: usize) -> Option
     if len < threshold as usize {
         return None;
     }
-    let mut pipe = job.conn.shard.pipes.as_ref()?.pipe(offset, len)?;
+    let mut pipe = job.pipes()?.pipe(offset, len)?;
     match file.node.read_pages(offset, len, &mut *pipe, Wait::Never) {
         Ok(count) => return Some((pipe, count)),
         Err(VfsError::WouldBlock) if pipe.len_bytes() == 0 => {}

@@ -16,7 +16,7 @@ const MAX_LINKS: u32 = 32_000;
 
 pub fn fsstat(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     let handle = FileHandle::decode(args)?;
-    let done = cx.target(&handle).and_then(|target| {
+    let done = cx.target_at_mount(&handle).and_then(|target| {
         let attributes = attributes(cx, &target)?;
         let stat = target.object.export.backend.fs_stat()?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.block_bytes.into());
@@ -36,7 +36,7 @@ pub fn fsstat(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(
 
 pub fn fsinfo(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     let handle = FileHandle::decode(args)?;
-    let done = cx.target(&handle).and_then(|target| {
+    let done = cx.target_at_mount(&handle).and_then(|target| {
         let settings = cx.server.settings.load();
         let (read, write) = (settings.config.max_read_bytes, settings.config.max_write_bytes);
         Ok(FsinfoOk {

@@ -123,7 +123,7 @@ impl Compound {
             op_count: 0,
             op_index: 0,
             request_bytes: job.frame.len(),
-            pipes: job.conn.shard.pipes.clone(),
+            pipes: job.pipes().cloned(),
             beside: large && job.more_behind && (job.conn.shard.idle_cores)() > 0,
             tally: Tally::default(),
             max_reply_bytes: config.max_read_bytes as usize + MAX_REPLY_OVERHEAD_BYTES,
@@ -162,7 +162,17 @@ impl Compound {
 
     /// As whom the caller counts where clients are told apart.
     pub fn principal(&self) -> Principal {
-        self.cx.caller.0.as_ref().map(|cred| cred.uid)
+        self.cx.caller.user
+    }
+
+    /// WRONGSEC unless the handle's export takes calls that come as this one does.
+    pub fn must_take(&self, fh: &Fh) -> Done<()> {
+        if fh.is_taken(&self.cx) { Ok(()) } else { Err(NfsStat4::WRONGSEC.into()) }
+    }
+
+    /// Whether the current handle's export takes them.
+    fn is_current_taken(&self) -> bool {
+        self.current.as_ref().is_none_or(|fh| fh.is_taken(&self.cx))
     }
 
     /// Whether the operation at work is the last one.
@@ -238,7 +248,8 @@ impl Walk {
         while !self.over
             && let Some(next) = ops.as_mut().and_then(wire::Compound::next_op)
         {
-            if self.step(&next, out) == Step::WouldBlock {
+            let following = || ops.as_ref().and_then(|ops| ops.clone().next_op());
+            if self.step(&next, following, out) == Step::WouldBlock {
                 return Err(Box::new(self));
             }
         }
@@ -254,7 +265,12 @@ impl Walk {
         Some(ops)
     }
 
-    fn step(&mut self, next: &NextOp<'_>, out: &mut ReplyWriter) -> Step {
+    fn step<'a>(
+        &mut self,
+        next: &NextOp<'_>,
+        following: impl FnOnce() -> Option<NextOp<'a>>,
+        out: &mut ReplyWriter,
+    ) -> Step {
         let number = match next {
             NextOp::Op(op) => op.number(),
             NextOp::Malformed(number, _) => *number,
@@ -275,6 +291,12 @@ impl Walk {
             Ok(NfsStat4::OK) if self.compound.session.is_some() && self.compound.is_over(out) => {
                 let status = self.compound.too_big();
                 self.replace(at, status, out)
+            }
+            // A handle of an export that takes no such calls is put where it does no harm, or not at all.
+            Ok(NfsStat4::OK)
+                if puts_handle(number) && !self.compound.is_current_taken() && !may_follow(following().as_ref()) =>
+            {
+                self.replace(at, NfsStat4::WRONGSEC, out)
             }
             Ok(status) => status,
             Err(Stop::WouldBlock) if self.compound.cx.wait == Wait::Never => {
@@ -314,9 +336,15 @@ impl Walk {
         status
     }
 
-    /// Whether an operation may stand where it does (RFC 8881 2.10.6.1, 18.46.3).
+    /// Whether an operation may stand where it does (RFC 8881 2.10.6.1, 18.46.3), and on the handle it finds (2.6.3.1).
     fn may_run(&self, op: &Op<'_>) -> Done<()> {
         let compound = &self.compound;
+        if !is_free(op.number()) {
+            compound.current.iter().try_for_each(|fh| compound.must_take(fh))?;
+            if matches!(op.number(), OpNum::Rename | OpNum::Link | OpNum::Copy | OpNum::Clone) {
+                compound.saved.iter().try_for_each(|fh| compound.must_take(fh))?;
+            }
+        }
         if compound.minor == 0 {
             return Ok(());
         }
@@ -372,6 +400,26 @@ impl Walk {
 enum Step {
     Done,
     WouldBlock,
+}
+
+/// Whether an operation puts a handle in the place of the current one (RFC 8881 2.6.3.1).
+fn puts_handle(op: OpNum) -> bool {
+    matches!(op, OpNum::Putfh | OpNum::Putrootfh | OpNum::Putpubfh | OpNum::Restorefh)
+}
+
+/// Whether an operation does nothing with the current handle that wants a proof of who calls.
+fn is_free(op: OpNum) -> bool {
+    puts_handle(op) || matches!(op, OpNum::Savefh | OpNum::Lookupp | OpNum::Secinfo | OpNum::SecinfoNoName)
+}
+
+/// Whether what follows a handle says itself that the call has come in the wrong way, or does not mind (RFC 8881
+/// 2.6.3.1.1).
+fn may_follow(next: Option<&NextOp<'_>>) -> bool {
+    match next {
+        None => true,
+        Some(NextOp::Op(op)) => is_free(op.number()) || matches!(op.number(), OpNum::Lookup | OpNum::Open),
+        Some(_) => false,
+    }
 }
 
 /// Why a compound is answered without a result.

@@ -50,6 +50,7 @@ impl From<v3::Stop> for Stop {
     fn from(stop: v3::Stop) -> Self {
         match stop {
             v3::Stop::WouldBlock => Self::WouldBlock,
+            v3::Stop::TooWeak => Self::Status(NfsStat4::WRONGSEC),
             v3::Stop::Status(NfsStat3::NOT_SYNC) => Self::Status(NfsStat4::SERVERFAULT),
             v3::Stop::Status(status) => Self::Status(NfsStat4(status.0)),
         }

@@ -32,7 +32,7 @@ impl Fh {
         }
         match cx.server.key.open(handle) {
             Ok((id, _)) if id == pseudo_id(&cx.server) => Ok(Self::Pseudo),
-            _ => Ok(Self::Real(cx.target(handle)?)),
+            _ => Ok(Self::Real(cx.found(handle)?)),
         }
     }
 
@@ -53,6 +53,11 @@ impl Fh {
             Self::Pseudo => None,
             Self::Real(target) => Some(target),
         }
+    }
+
+    /// Whether its export takes calls that come as this one does. The pseudo root takes all.
+    pub fn is_taken(&self, cx: &Cx) -> bool {
+        self.target().is_none_or(|target| cx.is_taken(target))
     }
 
     /// NOTDIR unless it is a directory, SYMLINK for a symbolic link (RFC 8881 18.13.3).
@@ -79,7 +84,7 @@ pub(crate) fn named_root(cx: &Cx, name: Name<'_>) -> Done<Target> {
 
 /// The root directory of an export, for a caller it lets in.
 pub(crate) fn root_of(cx: &Cx, export: &Arc<Exported>) -> Done<Target> {
-    let rights = export.admit(cx.peer).ok_or(NfsStat4::ACCESS)?;
+    let rights = export.admit(cx.peer, cx.caller.sec).ok_or(NfsStat4::ACCESS)?;
     let node = export.backend.root();
     let name = export.backend.handle_of(&*node)?;
     let object = cx.adopt(export, &name, node)?;

@@ -40,6 +40,7 @@ impl From<Stop> for Fail {
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::WouldBlock => Self::Halt(Halt::WouldBlock),
+            Stop::TooWeak => Self::Halt(Halt::TooWeak),
             Stop::Status(NfsStat3::STALE | NfsStat3::BADHANDLE) => Self::Stat(NlmStat::StaleFh),
             Stop::Status(NfsStat3::JUKEBOX) => Self::Stat(NlmStat::DeniedGracePeriod),
             Stop::Status(NfsStat3::ROFS) => Self::Stat(NlmStat::Rofs),
@@ -115,7 +116,7 @@ fn host(cx: &Cx) -> std::net::IpAddr {
 
 /// Whether what the call says of its host is to be believed.
 fn trusts(cx: &Cx) -> bool {
-    cx.server.settings.load().exports.iter().any(|export| export.admit(cx.peer).is_some())
+    cx.server.settings.load().exports.iter().any(|export| export.admit(cx.peer, cx.caller.sec).is_some())
 }
 
 /// Versions 1 to 3 have no more than the first five statuses.
@@ -139,7 +140,8 @@ fn settled(done: Result<NlmStat, Fail>, form: Version) -> Result<NlmStat, Halt> 
 /// The file to lock in: a plain one, which the caller may read or write, or has.
 fn file(cx: &Cx, handle: &[u8]) -> Result<FileId, Fail> {
     let found = |handle| -> Done<(crate::files::Target, vfs::Attr, AccessMask)> {
-        let target = cx.target(handle)?;
+        // Clients ask for locks with AUTH_SYS however they come for the rest.
+        let target = cx.found(handle)?;
         let attr = target.attr(cx)?;
         let has = target.object.node.access(&target.cred, AccessMask::READ | AccessMask::WRITE)?;
         Ok((target, attr, has))

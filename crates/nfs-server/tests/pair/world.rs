@@ -154,6 +154,7 @@ impl World {
             page_read_bytes: None,
             worker_write_bytes: 256 << 10,
             lease_secs: 90,
+            keytab: None,
         };
         let env = Env {
             clock: Arc::new(TestClock(Arc::clone(clock))),
@@ -162,6 +163,7 @@ impl World {
             store: Some(Arc::clone(store) as _),
             hosts: Some(Arc::clone(hosts) as _),
             groups: Some(Arc::new(ManyGroups)),
+            accounts: None,
             host_name: "server".into(),
         };
         Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env)

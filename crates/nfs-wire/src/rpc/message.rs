@@ -211,7 +211,8 @@ impl<'a> Reply<'a> {
     }
 }
 
-fn put_accepted(xid: u32, verifier: &OpaqueAuth<'_>, stat: AcceptStat, out: &mut (impl Put + ?Sized)) {
+/// Appends the header of a reply to a call that was accepted.
+pub(super) fn put_accepted(xid: u32, verifier: &OpaqueAuth<'_>, stat: AcceptStat, out: &mut (impl Put + ?Sized)) {
     for word in [xid, REPLY, ACCEPTED] {
         out.put_u32(word);
     }

@@ -2,10 +2,15 @@
 //! replies belong to the programs. Called by both ends of an RPC connection; it decides nothing about who may do what.
 
 mod auth;
+mod gss;
 mod message;
 mod record;
 
 pub use auth::{AuthSys, Credential, Flavor, MAX_AUTH_BYTES, MAX_GIDS, OpaqueAuth};
+pub use gss::{
+    GSS_VERSION, GssCred, GssInitArgs, GssInitRes, GssIntegrity, GssPrivacy, GssProc, GssService, MAX_GSS_HANDLE_BYTES,
+    MAX_GSS_SEQUENCE, MAX_GSS_TOKEN_BYTES, put_failed_verified, signed_header_bytes,
+};
 pub use message::{
     AcceptStat, AuthStat, BadCall, Call, Outcome, RPC_VERSION, Reply, put_auth_error, put_garbage_args,
     put_proc_unavail, put_prog_mismatch, put_prog_unavail, put_rpc_mismatch, put_success, put_success_verified,

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use auth::krb5::MECHANISM;
 use coherence::Change;
-use nfs_wire::nfs4::{ChangeInfo, NfsStat4, RenameArgs, Secinfo, SecinfoStyle};
-use nfs_wire::rpc::Flavor;
+use nfs_wire::nfs4::{ChangeInfo, GssInfo, NfsStat4, RenameArgs, Secinfo, SecinfoStyle};
+use nfs_wire::rpc::{Flavor, GssService};
 use nfs_wire::xdr::List;
 use vfs::{Attr, FileKind, Name, Path, Rename};
 
+use crate::config::Sec;
 use crate::files::Target;
 use crate::nfs3::parent;
 use crate::nfs4::compound::Compound;
@@ -19,6 +21,7 @@ use crate::tell;
 
 pub fn lookup(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {
     let found = find(c, name)?;
+    c.must_take(&found)?;
     c.set_current(found);
     answer(Ok(()), out)
 }
@@ -49,33 +52,63 @@ fn above(c: &Compound) -> Done<Fh> {
     if attr.id == dir.object.export.backend.root().id() {
         return Ok(Fh::Pseudo);
     }
+    c.must_take(c.current()?)?;
     let (object, _) = parent(&c.cx, dir, attr)?;
     Ok(Fh::Real(Target { object, cred: dir.cred.clone(), rights: dir.rights }))
 }
 
-/// What is taken: what AUTH_SYS says is as good as nothing, and is told apart by the export's squashing.
-const FLAVORS: &[Secinfo<'_>] = &[Secinfo::Flavor(Flavor::SYS), Secinfo::Flavor(Flavor::NONE)];
-
 pub fn secinfo(c: &mut Compound, name: &[u8], out: &mut ReplyWriter) -> Answer {
-    find(c, name)?;
-    flavors(c, out)
+    let dir = c.current()?;
+    // Below, the export is the same, and what names there are is not told to everybody.
+    let of = if dir.is_taken(&c.cx) { find(c, name)? } else { dir.clone() };
+    flavors(c, &of, out)
 }
 
 pub fn secinfo_no_name(c: &mut Compound, style: SecinfoStyle, out: &mut ReplyWriter) -> Answer {
-    c.current()?;
-    if style == SecinfoStyle::Parent {
-        above(c)?;
-    }
-    flavors(c, out)
+    let current = c.current()?.clone();
+    let of = match style {
+        SecinfoStyle::CurrentFh => current,
+        SecinfoStyle::Parent => match above(c) {
+            // It is of the same export.
+            Err(Stop::Status(NfsStat4::WRONGSEC)) => current,
+            other => other?,
+        },
+    };
+    flavors(c, &of, out)
 }
 
-/// From 4.1 on the current handle is used up (RFC 8881 2.6.3.1.1.8).
-fn flavors(c: &mut Compound, out: &mut ReplyWriter) -> Answer {
+/// What calls may come with: from 4.1 on the current handle is used up by asking (RFC 8881 2.6.3.1.1.8).
+fn flavors(c: &mut Compound, of: &Fh, out: &mut ReplyWriter) -> Answer {
+    let list = ways_in(c, of);
     if c.minor > 0 {
         c.current = None;
         c.stateid = None;
     }
-    answer(Ok(List::new(FLAVORS)), out)
+    answer(Ok(List::new(&list)), out)
+}
+
+/// The export's, the preferred first; the pseudo root's are all of them. What AUTH_SYS says is as good as nothing, and is
+/// told apart by the export's squashing.
+fn ways_in(c: &Compound, of: &Fh) -> Vec<Secinfo<'static>> {
+    let ways: Vec<Sec> = match of {
+        Fh::Real(target) => target.object.export.options.sec.clone(),
+        Fh::Pseudo => {
+            let exports = &c.cx.server.settings.load().exports;
+            Sec::ALL.into_iter().filter(|sec| *sec == Sec::Sys || exports.iter().any(|e| e.takes(*sec))).collect()
+        }
+    };
+    let nobody = ways.contains(&Sec::Sys).then_some(Secinfo::Flavor(Flavor::NONE));
+    ways.into_iter().map(secinfo_of).chain(nobody).collect()
+}
+
+fn secinfo_of(sec: Sec) -> Secinfo<'static> {
+    let service = match sec {
+        Sec::Sys => return Secinfo::Flavor(Flavor::SYS),
+        Sec::Krb5 => GssService::None,
+        Sec::Krb5i => GssService::Integrity,
+        Sec::Krb5p => GssService::Privacy,
+    };
+    Secinfo::Gss(GssInfo { oid: MECHANISM, qop: 0, service: service as u32 })
 }
 
 /// A directory in which something is to be changed, and its change attribute before.

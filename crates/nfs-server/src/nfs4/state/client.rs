@@ -14,14 +14,15 @@ use super::deleg::Delegation;
 use super::ids::{ClientNumber, StateKey};
 use super::lock::LockOwner;
 use super::open::OpenOwner;
+use crate::config::UserId;
 
 /// Opens, locks and delegations of one client.
 const MOST_STATES: usize = 1 << 17;
 /// Open owners and lock owners of one client.
 const MOST_OWNERS: usize = 1 << 14;
 
-/// As whom a client came: the user its credential names. With AUTH_SYS that is all there is.
-pub(crate) type Principal = Option<u32>;
+/// As whom a client came.
+pub(crate) type Principal = Option<UserId>;
 
 /// Whether a client is one of a 4.0 or of a later version: their ids are apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

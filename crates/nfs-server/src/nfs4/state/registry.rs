@@ -231,6 +231,7 @@ fn settle(records: &mut Records, client: Arc<Client>) -> Confirmed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::UserId;
 
     const LEASE: u64 = 90_000;
 
@@ -239,7 +240,11 @@ mod tests {
     }
 
     fn who(family: Family, verifier: u8, principal: u32) -> Who<'static> {
-        Who { family, name: b"client", verifier: [verifier; 8], principal: Some(principal) }
+        Who { family, name: b"client", verifier: [verifier; 8], principal: user(principal) }
+    }
+
+    fn user(uid: u32) -> Principal {
+        Some(UserId::Sys(uid))
     }
 
     fn hold(client: &Client) {
@@ -254,11 +259,11 @@ mod tests {
     fn a_client_is_confirmed_once_and_may_say_so_again() {
         let mut registry = registry();
         let client = set(&mut registry, 1, 7, 1).unwrap();
-        assert_eq!(registry.confirm(client.number, [2; 8], Some(7)).err(), Some(NfsStat4::STALE_CLIENTID));
-        assert_eq!(registry.confirm(client.number, [1; 8], Some(8)).err(), Some(NfsStat4::CLID_INUSE));
-        let confirmed = registry.confirm(client.number, [1; 8], Some(7)).unwrap();
+        assert_eq!(registry.confirm(client.number, [2; 8], user(7)).err(), Some(NfsStat4::STALE_CLIENTID));
+        assert_eq!(registry.confirm(client.number, [1; 8], user(8)).err(), Some(NfsStat4::CLID_INUSE));
+        let confirmed = registry.confirm(client.number, [1; 8], user(7)).unwrap();
         assert!(confirmed.news && confirmed.replaced.is_none());
-        assert!(!registry.confirm(client.number, [1; 8], Some(7)).unwrap().news);
+        assert!(!registry.confirm(client.number, [1; 8], user(7)).unwrap().news);
     }
 
     #[test]
@@ -267,21 +272,21 @@ mod tests {
         let first = set(&mut registry, 1, 7, 1).unwrap();
         let second = set(&mut registry, 1, 7, 2).unwrap();
         assert_ne!(first.number, second.number);
-        assert_eq!(registry.confirm(first.number, [1; 8], Some(7)).err(), Some(NfsStat4::STALE_CLIENTID));
-        assert!(registry.confirm(second.number, [2; 8], Some(7)).is_ok());
+        assert_eq!(registry.confirm(first.number, [1; 8], user(7)).err(), Some(NfsStat4::STALE_CLIENTID));
+        assert!(registry.confirm(second.number, [2; 8], user(7)).is_ok());
     }
 
     #[test]
     fn another_callback_keeps_the_id_and_a_restart_does_not() {
         let mut registry = registry();
         let client = set(&mut registry, 1, 7, 1).unwrap();
-        registry.confirm(client.number, [1; 8], Some(7)).unwrap();
+        registry.confirm(client.number, [1; 8], user(7)).unwrap();
         let same = set(&mut registry, 1, 7, 2).unwrap();
         assert_eq!(same.number, client.number);
-        assert!(registry.confirm(same.number, [2; 8], Some(7)).unwrap().replaced.is_none());
+        assert!(registry.confirm(same.number, [2; 8], user(7)).unwrap().replaced.is_none());
         let restarted = set(&mut registry, 2, 7, 3).unwrap();
         assert_ne!(restarted.number, client.number);
-        let confirmed = registry.confirm(restarted.number, [3; 8], Some(7)).unwrap();
+        let confirmed = registry.confirm(restarted.number, [3; 8], user(7)).unwrap();
         assert_eq!(confirmed.replaced.unwrap().number, client.number);
     }
 
@@ -289,7 +294,7 @@ mod tests {
     fn a_name_in_use_is_nobody_elses_while_it_holds_something() {
         let mut registry = registry();
         let client = set(&mut registry, 1, 7, 1).unwrap();
-        registry.confirm(client.number, [1; 8], Some(7)).unwrap();
+        registry.confirm(client.number, [1; 8], user(7)).unwrap();
         assert!(set(&mut registry, 1, 8, 2).is_ok(), "it holds nothing");
         hold(&client);
         assert_eq!(set(&mut registry, 1, 8, 3).err(), Some(NfsStat4::CLID_INUSE));
@@ -327,7 +332,7 @@ mod tests {
     fn a_client_of_one_family_is_nothing_to_the_other() {
         let mut registry = registry();
         let plain = set(&mut registry, 1, 7, 1).unwrap();
-        registry.confirm(plain.number, [1; 8], Some(7)).unwrap();
+        registry.confirm(plain.number, [1; 8], user(7)).unwrap();
         let other = registry.exchange_id(&who(Family::Sessions, 1, 7), false, 0, LEASE).unwrap();
         assert!(!other.confirmed);
     }
