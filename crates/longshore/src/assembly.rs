@@ -65,6 +65,11 @@ impl Smb {
         Arc::clone(&self.clock)
     }
 
+    /// As whom users act, now and after each reload.
+    pub fn identities(&self) -> Arc<ArcSwap<Identities>> {
+        Arc::clone(&self.identities)
+    }
+
     /// The backend of a share.
     pub fn volume(&self, share: &str) -> Option<&Arc<localfs::LocalFs>> {
         self.volumes.get(share)

@@ -15,6 +15,7 @@ mod failure;
 mod hints;
 mod identities;
 mod interfaces;
+mod keytab;
 mod listen;
 mod logging;
 mod monitor;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use auth::{NssUsers, SystemUsers};
 use localfs::LocalFs;
 use nfs_server::{
@@ -22,6 +23,7 @@ use crate::config::Share;
 use crate::dial::Threads;
 use crate::drive::drive;
 use crate::failure::Failure;
+use crate::identities::Identities;
 use crate::plan::{Plan, PlannedShare};
 use crate::state::{ClientStore, LockingHosts};
 
@@ -54,6 +56,7 @@ impl Nfs {
             store: state.clients(),
             hosts: state.hosts(),
             groups: Some(Arc::new(SystemGroups)),
+            accounts: Some(Arc::new(Logins(smb.identities()))),
             host_name: plan.config.server.name.clone().unwrap_or_else(machine_name),
         };
         let key = HandleKey::new(&state.key);
@@ -138,6 +141,7 @@ fn settings(plan: &Plan, smb: &Smb) -> Result<Config, Failure> {
         page_read_bytes: path.page_read_bytes,
         worker_write_bytes: path.worker_write_bytes,
         lease_secs: limits.nfs_lease_seconds,
+        keytab: plan.keytab.clone(),
     })
 }
 
@@ -161,6 +165,7 @@ fn export(plan: &Plan, share: &PlannedShare, smb: &Smb) -> Result<Export, Failur
         anon,
         privileged_port: settings.nfs_privileged_port,
         server_groups: settings.nfs_server_groups,
+        sec: settings.nfs_sec.clone(),
     };
     Ok(Export {
         name: settings.name.clone(),
@@ -201,6 +206,19 @@ impl nfs_server::Groups for SystemGroups {
     fn groups_of(&self, uid: u32) -> Result<Vec<u32>, String> {
         let found = NssUsers.by_uid(uid).map_err(|error| error.to_string())?;
         Ok(found.map(|identity| identity.groups).unwrap_or_default())
+    }
+}
+
+/// The accounts of those who come with Kerberos: the database's user of that name, whom SMB knows too, or the system's.
+struct Logins(Arc<ArcSwap<Identities>>);
+
+impl nfs_server::Accounts for Logins {
+    fn account(&self, name: &str) -> Result<Option<Cred>, String> {
+        let found = match self.0.load().of_login(name) {
+            Some(identity) => Some(identity),
+            None => NssUsers.by_name(name).map_err(|error| error.to_string())?,
+        };
+        Ok(found.map(|identity| Cred { uid: identity.uid, gid: identity.gid, groups: identity.groups.into() }))
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use auth::krb5::Keytab;
 use auth::{Identity, NtHash, UserDb, UserDbError};
 use zeroize::Zeroizing;
 
@@ -15,7 +16,7 @@ use crate::config::{Config, Listener, Share, is_share_name, parse_listener, pars
 use crate::failure::Failure;
 use crate::identities::{self, Identities};
 use crate::listen::Listen;
-use crate::{monitor, password, status, user_command};
+use crate::{keytab, monitor, password, status, user_command};
 
 /// The name of the user made for a run that has none.
 const RUN_USER: &str = "longshore";
@@ -34,6 +35,8 @@ pub struct Plan {
     pub users_from: String,
     /// As whom they act.
     pub identities: Arc<Identities>,
+    /// The server's Kerberos keys.
+    pub keytab: Option<Arc<Keytab>>,
 }
 
 /// A share whose directory is there and whose users are known.
@@ -131,24 +134,28 @@ impl Plan {
         let (users, users_from) = find_users(arguments, &config, run_user)?;
         let identities = Arc::new(Identities::of(Arc::clone(&users)));
         settle_access(&blame, &identities, &mut shares, &mut problems);
+        let keytab = keytab::find(&blame, &shares, &mut problems);
         if !problems.is_empty() {
             return Err(Failure::problems(problems));
         }
         if let Some(user) = run_user {
             act_as_owners(user, &identities, &users, &mut shares)?;
         }
-        Ok(Self { listen, shares, users, users_from, identities, config })
+        Ok(Self { listen, shares, users, users_from, identities, keytab, config })
     }
 }
 
 /// Who is told that something is wrong, and where.
-struct Blame<'a> {
-    file: Option<&'a Path>,
-    config: &'a Config,
+pub struct Blame<'a> {
+    /// The configuration file.
+    pub file: Option<&'a Path>,
+    /// What it says.
+    pub config: &'a Config,
 }
 
 impl Blame<'_> {
-    fn key(&self, section: &str, key: &str, what: &str) -> String {
+    /// The message about a key.
+    pub fn key(&self, section: &str, key: &str, what: &str) -> String {
         match (self.file, self.config.line(section, key)) {
             (Some(file), Some(line)) => format!("{}:{line}: {section}.{key}: {what}", file.display()),
             (Some(file), None) => format!("{}: {section}.{key}: {what}", file.display()),
@@ -335,6 +342,7 @@ pub fn check(arguments: &CheckArgs) -> Result<(), Failure> {
     });
     let identities = Identities::of(Arc::new(users));
     settle_access(&blame, &identities, &mut shares, &mut problems);
+    keytab::find(&blame, &shares, &mut problems);
     if !problems.is_empty() {
         return Err(Failure::problems(problems));
     }
@@ -411,6 +419,32 @@ mod tests {
         let root_user = RunUser { name: "root".into(), password: "x".to_owned().into(), made_up: false };
         let made = Plan::make(&named, configuration(&named).unwrap(), &mut Some(root_user)).unwrap();
         assert_eq!(made.shares[0].force, None, "root is root");
+    }
+
+    #[test]
+    fn kerberos_needs_keys_that_can_be_read() {
+        let root = tempfile::tempdir().unwrap();
+        let (file, keys) = (root.path().join("c.toml"), root.path().join("keys"));
+        let said = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            failure(&ServeArgs { config: Some(file.clone()), ..ServeArgs::default() })
+        };
+        let share = "[share.docs]\npath = \".\"\nnfs_sec = [\"krb5p\", \"sys\"]\n";
+        assert!(said(share).contains("c.toml:3: share.docs.nfs_sec: Kerberos needs"));
+        let with = format!("[server]\nkeytab = \"keys\"\n{share}");
+        assert!(said(&with).contains("c.toml:2: server.keytab: ") && said(&with).contains("does not exist"));
+        std::fs::write(&keys, "no keytab").unwrap();
+        assert!(said(&with).contains("is no keytab"));
+        // Of host/h, with a key for AES.
+        let mut entry = b"\0\x02\0\x01R\0\x04host\0\x01h\0\0\0\x01\0\0\0\0\x01\0\x11\0\x10".to_vec();
+        entry.extend([7; 16]);
+        let bytes = |entry: &[u8]| [&[5, 2][..], &(entry.len() as u32).to_be_bytes(), entry].concat();
+        std::fs::write(&keys, bytes(&entry)).unwrap();
+        assert!(said(&with).contains("no AES key of a principal nfs/HOST"));
+        let nfs: Vec<u8> = b"\0\x02\0\x01R\0\x03nfs".iter().chain(&entry[11..]).copied().collect();
+        std::fs::write(&keys, bytes(&nfs)).unwrap();
+        let arguments = ServeArgs { config: Some(file.clone()), ..ServeArgs::default() };
+        assert!(plan(&arguments).unwrap().keytab.is_some());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use nfs_server::{Network, Squash};
+use nfs_server::{Network, Sec, Squash};
 use smb_wire::crypto::{Cipher, SigningAlgorithm};
 use smb_wire::smb2::Dialect;
 
@@ -58,6 +58,8 @@ pub struct Server {
     pub metrics_public: bool,
     /// The user database; a place that depends on who runs the server where there is none.
     pub users: Option<PathBuf>,
+    /// The server's Kerberos keys, for NFS.
+    pub keytab: Option<PathBuf>,
     /// The directory of what outlives the process; a place that depends on who runs the server where there is none.
     pub state: Option<PathBuf>,
     /// Oldest dialect spoken.
@@ -89,6 +91,7 @@ impl Default for Server {
             metrics: Metrics::Off,
             metrics_public: false,
             users: None,
+            keytab: None,
             state: None,
             min_dialect: Dialect::V2_0_2,
             max_dialect: Dialect::V3_1_1,
@@ -316,6 +319,8 @@ pub struct Share {
     pub nfs_privileged_port: bool,
     /// Users' groups are those this machine knows.
     pub nfs_server_groups: bool,
+    /// What NFS calls must come with, the preferred first.
+    pub nfs_sec: Vec<Sec>,
 }
 
 impl Share {
@@ -349,6 +354,7 @@ impl Share {
             nfs_anon_gid: NOBODY,
             nfs_privileged_port: true,
             nfs_server_groups: false,
+            nfs_sec: vec![Sec::Sys],
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use nfs_server::Squash;
+use nfs_server::{Sec, Squash};
 use smb_wire::crypto::{Cipher, SigningAlgorithm};
 use smb_wire::smb2::Dialect;
 use toml::de::DeTable;
@@ -43,6 +43,7 @@ const PORTMAPPER: [(&str, Portmapper); 4] = [
     ("off", Portmapper::Off),
 ];
 const SQUASH: [(&str, Squash); 3] = [("root", Squash::Root), ("all", Squash::All), ("none", Squash::None)];
+const SEC: [(&str, Sec); 4] = [("sys", Sec::Sys), ("krb5", Sec::Krb5), ("krb5i", Sec::Krb5i), ("krb5p", Sec::Krb5p)];
 const FORMATS: [(&str, LogFormat); 2] = [("human", LogFormat::Human), ("json", LogFormat::Json)];
 
 /// SMB lengths are 32 bits wide, and no client asks for more than this at once.
@@ -99,6 +100,7 @@ fn server(mut section: Section<'_, '_>, server: &mut Server, directory: &Path) {
     section.set("metrics_public", &mut server.metrics_public, flag);
     section.set("state", &mut server.state, |v| word(v).map(|path| Some(directory.join(path))));
     section.set("users", &mut server.users, |v| word(v).map(|path| Some(directory.join(path))));
+    section.set("keytab", &mut server.keytab, |v| word(v).map(|path| Some(directory.join(path))));
     section.set("min_dialect", &mut server.min_dialect, one_of(&DIALECTS));
     section.set("max_dialect", &mut server.max_dialect, one_of(&DIALECTS));
     section.set("signing", &mut server.signing_required, one_of(&REQUIRED));
@@ -205,5 +207,6 @@ fn share(mut section: Section<'_, '_>, share: &mut Share, directory: &Path) {
     section.set("nfs_anon_gid", &mut share.nfs_anon_gid, count(0));
     section.set("nfs_privileged_port", &mut share.nfs_privileged_port, flag);
     section.set("nfs_server_groups", &mut share.nfs_server_groups, flag);
+    section.set("nfs_sec", &mut share.nfs_sec, some_of(&SEC));
     section.finish();
 }

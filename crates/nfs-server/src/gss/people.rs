@@ -61,6 +61,8 @@ fn cred(server: &Server, client: &Principal, own: bool) -> Result<Option<Cred>, 
     match &*client.parts {
         // What Active Directory calls a machine.
         [name] if name.len() > 1 && name.ends_with('$') => Ok(Some(root())),
+        // Whoever looks the name up may know names of other realms, and must not take this for one.
+        [name] if name.contains(['@', '\\', '/', '\0']) => Ok(None),
         [name] => server.env.accounts.as_ref().map_or(Ok(None), |accounts| accounts.account(name)),
         [service, _] if MACHINES.contains(&&**service) => Ok(Some(root())),
         _ => Ok(None),

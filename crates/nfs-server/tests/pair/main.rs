@@ -4,6 +4,8 @@
 mod beside;
 mod counts;
 mod files;
+mod gss;
+mod gss_exports;
 mod hostile;
 mod locks;
 mod names;

@@ -154,7 +154,7 @@ impl World {
             page_read_bytes: None,
             worker_write_bytes: 256 << 10,
             lease_secs: 90,
-            keytab: None,
+            keytab: Some(Arc::new(super::gss::keytab())),
         };
         let env = Env {
             clock: Arc::new(TestClock(Arc::clone(clock))),
@@ -163,7 +163,7 @@ impl World {
             store: Some(Arc::clone(store) as _),
             hosts: Some(Arc::clone(hosts) as _),
             groups: Some(Arc::new(ManyGroups)),
-            accounts: None,
+            accounts: Some(Arc::new(super::gss::People)),
             host_name: "server".into(),
         };
         Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env)
@@ -205,7 +205,7 @@ pub const REPLY_NS: u64 = 1000;
 
 pub struct Client {
     pub connection: Connection,
-    xid: u32,
+    pub xid: u32,
     pub uid: u32,
 }
 
