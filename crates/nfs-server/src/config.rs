@@ -185,13 +185,22 @@ impl Export {
         let options = &self.options;
         let listed = |networks: &[Network]| networks.iter().any(|n| n.contains(peer.ip()));
         let read_only = listed(&options.read_only_clients);
-        if !(read_only || listed(&options.clients))
-            || (options.privileged_port && sec == Sec::Sys && peer.port() >= 1024)
-        {
+        let doubtful = sec == Sec::Sys && self.is_claim_doubtful(peer) && self.takes_claims();
+        if doubtful || !(read_only || listed(&options.clients)) {
             return None;
         }
         let fixed = options.read_only || self.backend.capabilities().contains(Capabilities::READ_ONLY);
         Some(Rights { write: !read_only && !fixed })
+    }
+
+    /// Whether any user of the peer's may have called, in another's name.
+    pub(crate) fn is_claim_doubtful(&self, peer: SocketAddr) -> bool {
+        self.options.privileged_port && peer.port() >= 1024
+    }
+
+    /// Where nobody's word is taken, that is what those are told who give it.
+    fn takes_claims(&self) -> bool {
+        self.options.sec.contains(&Sec::Sys)
     }
 
     /// Whether the host, from whatever port, may know of the export.
@@ -327,6 +336,9 @@ mod tests {
         assert_eq!(admit(&export, "127.0.0.1:1024"), None);
         assert!(export.admit("127.0.0.1:1024".parse().unwrap(), Sec::Krb5).is_some(), "it shows who it is");
         assert_eq!(admit(&export, "192.0.2.1:1"), None);
+        export.options.sec = vec![Sec::Krb5];
+        assert!(admit(&export, "127.0.0.1:1024").is_some(), "it is told that nobody's word is taken");
+        export.options.sec = vec![Sec::Sys];
         export.options.privileged_port = false;
         export.options.read_only_clients = Network::parse("192.0.2.0/24").unwrap();
         assert_eq!(admit(&export, "192.0.2.1:5000"), Some(false));

@@ -20,7 +20,7 @@ pub const MAX_SKEW_SECS: i64 = 300;
 /// The longest token: a ticket of Active Directory with all its groups stays below.
 const MAX_TOKEN_BYTES: usize = 64 << 10;
 
-/// How long a context lasts whose ticket would be over by this end's clock.
+/// How long a context lasts whose ticket is over by this end's clock.
 const LEAST_SECS: i64 = 60;
 
 /// What the authenticator's checksum is when it is none (RFC 4121 4.1.1).
@@ -95,7 +95,7 @@ impl Acceptor {
         } else {
             (Context::new(Side::Acceptor, offered(session, &authenticator)?, false, 0), Vec::new())
         };
-        let expires = ticket.ends.max(now + LEAST_SECS);
+        let expires = if ticket.ends > now { ticket.ends } else { now + LEAST_SECS };
         Ok(Accepted { client: ticket.client, context, reply, expires })
     }
 

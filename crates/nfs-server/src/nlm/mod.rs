@@ -17,6 +17,7 @@ use nfs_wire::rpc::program;
 use nfs_wire::xdr::{Bounded, Put, Reader, Xdr};
 use vfs::{AccessMask, FileId, FileKind, Wait};
 
+use crate::config::Sec;
 use crate::failure::{Done, Halt, Stop};
 use crate::files::Cx;
 use crate::reach::{self, Errand};
@@ -142,6 +143,9 @@ fn file(cx: &Cx, handle: &[u8]) -> Result<FileId, Fail> {
     let found = |handle| -> Done<(crate::files::Target, vfs::Attr, AccessMask)> {
         // Clients ask for locks with AUTH_SYS however they come for the rest.
         let target = cx.found(handle)?;
+        if cx.caller.sec == Sec::Sys && target.object.export.is_claim_doubtful(cx.peer) {
+            return Err(NfsStat3::ACCES.into());
+        }
         let attr = target.attr(cx)?;
         let has = target.object.node.access(&target.cred, AccessMask::READ | AccessMask::WRITE)?;
         Ok((target, attr, has))

@@ -14,13 +14,13 @@ use nfs_wire::nfs4::{
 use nfs_wire::rpc::{Flavor, GssService, program};
 use nfs_wire::xdr::{Bounded, Reader, to_vec};
 
-use super::gss::{Came, Kerberos, ticket};
+use super::gss::{Came, Kerberos, ticket, world};
 use super::v4::Results;
 use super::world::{Answer, UID, World, all, at};
 
 fn only(sec: &[Sec]) -> World {
     let sec = sec.to_vec();
-    World::with(|options: &mut ExportOptions| options.sec = sec)
+    world(|options: &mut ExportOptions| options.sec = sec)
 }
 
 fn v4(kerberos: &mut Kerberos, ops: &[Op<'_>]) -> Results {
@@ -45,7 +45,7 @@ fn made_by(world: &World, mut kerberos: Kerberos, name: &str) -> (u32, u32) {
 #[test]
 fn people_act_as_their_accounts_and_others_as_nobody() {
     for (squash, machine) in [(Squash::Root, (65534, 65534)), (Squash::None, (0, 0)), (Squash::All, (65534, 65534))] {
-        let world = World::with(|options| {
+        let world = world(|options| {
             options.sec = Sec::ALL.to_vec();
             options.squash = squash;
         });

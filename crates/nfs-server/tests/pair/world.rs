@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
+use auth::krb5::Keytab;
 use coherence::Table;
 use nfs_server::{
-    Clock, Config, Connection, Dialer, Env, Export, ExportOptions, HandleKey, Network, OnReply, PathCounters, Server,
-    Shard, Squash, Store, StoreChange, StoreError,
+    Accounts, Clock, Config, Connection, Dialer, Env, Export, ExportOptions, HandleKey, Network, OnReply, PathCounters,
+    Server, Shard, Squash, Store, StoreChange, StoreError,
 };
 use nfs_wire::NfsStat3;
 use nfs_wire::mount::MountResult;
@@ -50,6 +51,9 @@ pub struct World {
     /// What happens between the next job and its caller's going on.
     pub after_job: AfterJob,
 }
+
+/// Keys, and accounts.
+pub type Kerberos = (Option<Arc<Keytab>>, Option<Arc<dyn Accounts>>);
 
 pub type AfterJob = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
@@ -115,11 +119,16 @@ impl World {
     }
 
     pub fn with(change: impl FnOnce(&mut ExportOptions)) -> Self {
+        Self::with_kerberos((None, None), change)
+    }
+
+    /// With keys, and the accounts of those who come with Kerberos.
+    pub fn with_kerberos(kerberos: Kerberos, change: impl FnOnce(&mut ExportOptions)) -> Self {
         let clock = ManualClock::at_secs(1_700_000_000);
         let fs = MemFs::new(Arc::clone(&clock));
         let table = Table::new();
         let (dialer, store, hosts): (Arc<Dialled>, Arc<Records>, Arc<Records>) = Default::default();
-        let server = Self::server(&fs, &table, &clock, change, (&dialer, &store, &hosts), 1);
+        let server = Self::server(&fs, &table, &clock, change, (&dialer, &store, &hosts), 1, kerberos);
         let (counters, jobs, after_job) = Default::default();
         Self { server, fs, table, clock, counters, dialer, store, hosts, jobs, after_job }
     }
@@ -127,7 +136,7 @@ impl World {
     /// The server of another run: the same key, other chance.
     pub fn restart(&mut self) {
         let seams = (&self.dialer, &self.store, &self.hosts);
-        self.server = Self::server(&self.fs, &self.table, &self.clock, |_| {}, seams, 2);
+        self.server = Self::server(&self.fs, &self.table, &self.clock, |_| {}, seams, 2, (None, None));
     }
 
     /// The same in another process, which does not know the claims of the one before.
@@ -143,6 +152,7 @@ impl World {
         change: impl FnOnce(&mut ExportOptions),
         (dialer, store, hosts): (&Arc<Dialled>, &Arc<Records>, &Arc<Records>),
         chance: u8,
+        (keytab, accounts): Kerberos,
     ) -> Arc<Server> {
         let mut options = ExportOptions { squash: Squash::None, ..ExportOptions::default() };
         change(&mut options);
@@ -154,7 +164,7 @@ impl World {
             page_read_bytes: None,
             worker_write_bytes: 256 << 10,
             lease_secs: 90,
-            keytab: Some(Arc::new(super::gss::keytab())),
+            keytab,
         };
         let env = Env {
             clock: Arc::new(TestClock(Arc::clone(clock))),
@@ -163,7 +173,7 @@ impl World {
             store: Some(Arc::clone(store) as _),
             hosts: Some(Arc::clone(hosts) as _),
             groups: Some(Arc::new(ManyGroups)),
-            accounts: Some(Arc::new(super::gss::People)),
+            accounts,
             host_name: "server".into(),
         };
         Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env)
