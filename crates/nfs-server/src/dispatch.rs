@@ -233,8 +233,10 @@ pub(crate) async fn answer(procedure: Procedure, job: &Job<'_>, arrived_ns: u64)
     let refused = match done {
         Ok(()) => {
             counted(counters::is_failure(procedure, out.since(begin)));
-            if let Some(gss) = job.gss {
-                gss.end_results(begin, &mut out);
+            if let Some(gss) = job.gss
+                && !Box::pin(gss.end_results(job.conn, begin, &mut out)).await
+            {
+                return Err(Refused::SystemErr);
             }
             send(job.conn, out, Some(Mark::new(arrived_ns, operation as u8)));
             return Ok(());

@@ -198,7 +198,7 @@ async fn data(conn: &Rc<Inner>, arrival: &Arrival<'_>, cred: &GssCred<'_>) -> Re
     }
     let caller = context.caller(service);
     let protection = Protection::new(&conn.server, context, cred.sequence, service);
-    let done = match protection.open(arrival) {
+    let done = match protection.open(conn, arrival.frame, arrival.args_at).await {
         None => Err(Refused::GarbageArgs),
         Some((frame, args_at)) => match dispatch::procedure(arrival.call) {
             Ok(procedure) => {

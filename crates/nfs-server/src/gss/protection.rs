@@ -9,8 +9,8 @@ use nfs_wire::rpc::{
 use nfs_wire::xdr::{Bounded, Put, Reader, Xdr, offset_in};
 use vfs::{Buf, Frame};
 
-use super::Arrival;
 use super::contexts::Held;
+use crate::connection::Inner;
 use crate::datagram::put_refused;
 use crate::dispatch::Refused;
 use crate::env::Random;
@@ -20,7 +20,11 @@ use crate::server::Server;
 /// The number before arguments and results.
 const NUMBER_BYTES: usize = 4;
 
+/// Signing or sealing so much is done beside the connection's thread, where a core has nothing to do.
+const LARGE_BYTES: usize = 128 << 10;
+
 /// What protects a call.
+#[derive(Clone)]
 pub(crate) struct Protection {
     context: Arc<Held>,
     sequence: u32,
@@ -40,16 +44,24 @@ impl Protection {
 
     /// The arguments: the record or a part of it, or what was sealed in it, and where they begin. `None` when they are
     /// not what the client sent, or of another call (RFC 2203 5.3.3.4.2, 5.3.3.4.3).
-    pub(super) fn open(&self, arrival: &Arrival<'_>) -> Option<(Frame, usize)> {
-        let mut r = Reader::new(arrival.frame.get(arrival.args_at..)?);
+    pub(super) async fn open(&self, conn: &Inner, frame: &Frame, args_at: usize) -> Option<(Frame, usize)> {
+        if !self.goes_beside(conn, frame.len()) {
+            return self.open_here(frame, args_at);
+        }
+        let (protection, frame) = (self.clone(), frame.clone());
+        conn.offload(move || protection.open_here(&frame, args_at)).await?
+    }
+
+    fn open_here(&self, frame: &Frame, args_at: usize) -> Option<(Frame, usize)> {
+        let mut r = Reader::new(frame.get(args_at..)?);
         match self.service {
-            GssService::None => Some((arrival.frame.clone(), arrival.args_at)),
+            GssService::None => Some((frame.clone(), args_at)),
             GssService::Integrity => {
                 let signed = GssIntegrity::decode(&mut r).ok()?;
                 self.context.security.verify(&[signed.body], signed.checksum).ok()?;
                 self.must_be_numbered(signed.body)?;
-                let at = offset_in(arrival.frame, signed.body)?;
-                Some((arrival.frame.part(at..at + signed.body.len())?, NUMBER_BYTES))
+                let at = offset_in(frame, signed.body)?;
+                Some((frame.part(at..at + signed.body.len())?, NUMBER_BYTES))
             }
             GssService::Privacy => {
                 let sealed = GssPrivacy::decode(&mut r).ok()?;
@@ -60,6 +72,10 @@ impl Protection {
                 Some((Frame::from(buf), NUMBER_BYTES))
             }
         }
+    }
+
+    fn goes_beside(&self, conn: &Inner, len_bytes: usize) -> bool {
+        self.is_of_results() && len_bytes >= LARGE_BYTES && (conn.shard.idle_cores)() > 0
     }
 
     fn must_be_numbered(&self, body: &[u8]) -> Option<()> {
@@ -76,8 +92,21 @@ impl Protection {
         }
     }
 
-    /// Protects the results, which were appended from `begin` on.
-    pub fn end_results(&self, begin: usize, out: &mut ReplyWriter) {
+    /// Protects the results, which were appended from `begin` on; false when the worker that was to do it is gone.
+    pub async fn end_results(&self, conn: &Inner, begin: usize, out: &mut ReplyWriter) -> bool {
+        if !self.goes_beside(conn, out.len()) {
+            self.end_here(begin, out);
+            return true;
+        }
+        let (protection, mut lent) = (self.clone(), out.lend());
+        let done = conn.offload(move || {
+            protection.end_here(begin, &mut lent);
+            lent
+        });
+        done.await.map(|lent| *out = lent).is_some()
+    }
+
+    fn end_here(&self, begin: usize, out: &mut ReplyWriter) {
         match self.service {
             GssService::None => {}
             GssService::Integrity => {
