@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use nfs_wire::nfs4::Stateid;
@@ -16,7 +16,7 @@ use super::pace::Pace;
 use super::rpc::driver::Pending;
 use super::rpc::{Request, Response};
 use super::share::{Share, Way};
-use super::v4::{Effect, Held, Span, Verdict, locked};
+use super::v4::{Effect, Held, Span, Verdict, in_task, locked};
 use super::{Fh, Lines, v3, v4};
 use crate::error::ErrorKind;
 use crate::stat::{Stat, Times};
@@ -41,6 +41,8 @@ pub(crate) struct Core {
     pub stat_at_open: Stat,
     /// Version 4: what the server knows it by.
     held: Option<Arc<Held>>,
+    /// Version 3: what it has locked, once it has locked something.
+    locks: OnceLock<Arc<v3::lock::Owner>>,
     dirty: Mutex<Dirty>,
     committing: tokio::sync::Mutex<()>,
     /// What came of a COMMIT that nobody waited for; whoever commits next is told.
@@ -106,6 +108,7 @@ impl Open {
             fh,
             stat_at_open,
             held,
+            locks: OnceLock::new(),
             dirty: Mutex::default(),
             committing: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
@@ -178,17 +181,29 @@ impl Core {
 
     /// Locks a range of the file.
     pub async fn lock(&self, range: Range<u64>, exclusive: bool, wait: bool) -> Result<(), ErrorKind> {
-        match &self.held {
-            Some(held) => held.lock(range, exclusive, wait).await,
-            None => Err(ErrorKind::Input("version 3 of NFS has no locks here: version 4 has")),
+        match (&self.held, &self.share.way) {
+            (Some(held), _) => held.lock(range, exclusive, wait).await,
+            (None, Way::Three(three, _)) => {
+                let owner = self.locks.get_or_init(|| three.lockd.owner(&self.fh));
+                owner.lock(range, exclusive, wait).await
+            }
+            (None, Way::Four(..)) => Err(NfsStat4::OPENMODE.into()),
         }
     }
 
     pub async fn unlock(&self, range: Range<u64>) -> Result<(), ErrorKind> {
-        match &self.held {
-            Some(held) => held.unlock(range).await,
-            None => Err(ErrorKind::Input("version 3 of NFS has no locks here: version 4 has")),
+        match (&self.held, self.locks.get()) {
+            (Some(held), _) => held.unlock(range).await,
+            (None, Some(owner)) => owner.unlock(range).await,
+            // Who never locked has nothing to unlock.
+            (None, None) => Ok(()),
         }
+    }
+
+    /// An open is of no more use that could not be had again with all that was held through it.
+    fn usable(&self) -> Result<(), ErrorKind> {
+        self.held.as_ref().map_or(Ok(()), |held| held.usable())?;
+        self.locks.get().map_or(Ok(()), |owner| owner.usable())
     }
 
     /// Whether the server may know how to copy.
@@ -280,15 +295,21 @@ impl Core {
         Err(ErrorKind::Nonsense("it loses again and again what it was sent"))
     }
 
-    /// Commits, and closes. It is closed whatever becomes of the first.
-    pub async fn close(&self) -> Result<(), ErrorKind> {
+    /// Commits, and closes. It is closed whatever becomes of the first, and when its caller gives up.
+    pub async fn close(self: &Arc<Self>) -> Result<(), ErrorKind> {
         if self.is_closed.swap(true, Relaxed) {
             return Ok(());
         }
+        let open = Arc::clone(self);
+        in_task(async move { open.close_here().await }).await
+    }
+
+    async fn close_here(&self) -> Result<(), ErrorKind> {
         let synced = self.sync().await;
-        let closed = match &self.held {
-            Some(held) => held.close().await,
-            None => Ok(()),
+        let closed = match (&self.held, self.locks.get()) {
+            (Some(held), _) => held.close().await,
+            (None, Some(owner)) => owner.close().await,
+            (None, None) => Ok(()),
         };
         synced.and(closed)
     }
@@ -336,8 +357,7 @@ impl Core {
             Way::Three(..) => 0,
             Way::Four(four, _) => four.generation(),
         };
-        let usable = self.held.as_ref().map_or(Ok(()), |held| held.usable());
-        Sent { pending: usable.map(|()| self.lines().next().send(make(self, stateid))), stateid, generation }
+        Sent { pending: self.usable().map(|()| self.lines().next().send(make(self, stateid))), stateid, generation }
     }
 
     fn lines(&self) -> &Lines {

@@ -14,6 +14,7 @@ use super::open::Open;
 use super::rpc::driver::{self, Handle};
 use super::rpc::{Caller, Denied, Dial, Limits, TcpDial};
 use super::v3::Three;
+use super::v3::lockd::{Lockd, Seat};
 use super::v4::{Four, Whole};
 use super::{Fh, Lines, NfsStatus, name};
 use crate::error::ErrorKind;
@@ -420,7 +421,16 @@ impl Meeting<'_> {
     async fn meet_in_3(&self) -> Result<Way, ErrorKind> {
         let lines = self.lines();
         let found = Mounts::find(&lines, &self.dial, self.limits, self.url.mount_port(), self.url.share()).await;
-        let (mounts, three) = (found?, Three::new(lines, self.transfer_bytes));
+        let lockd = Lockd::new(Seat {
+            nfs: lines.next().clone(),
+            dial: Arc::clone(&self.dial),
+            limits: self.limits,
+            caller: lines.caller.clone(),
+            port: self.url.lock_port(),
+            machine: machine(),
+            instance: chance()?,
+        });
+        let (mounts, three) = (found?, Three::new(lines, self.transfer_bytes, lockd));
         if !mounts.has_share() {
             return Err(nfs_wire::mount::MountStat3::NOENT.into());
         }
