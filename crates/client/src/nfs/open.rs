@@ -150,12 +150,12 @@ impl Core {
     }
 
     /// What was written before is brought to stable storage first: written again later it would undo this.
-    pub async fn set_len(&self, len_bytes: u64) -> Result<(), ErrorKind> {
+    pub async fn set_len(self: &Arc<Self>, len_bytes: u64) -> Result<(), ErrorKind> {
         self.sync().await?;
         self.set(&Wanted::len(len_bytes)).await
     }
 
-    pub async fn set_times(&self, times: &Times) -> Result<(), ErrorKind> {
+    pub async fn set_times(self: &Arc<Self>, times: &Times) -> Result<(), ErrorKind> {
         // A COMMIT that writes something again would set them anew.
         self.sync().await?;
         self.set(&Wanted::times(times)).await
@@ -268,14 +268,25 @@ impl Core {
 
     /// Has the server bring what was written to stable storage, and writes again what it lost. What is written meanwhile
     /// is for the next.
-    pub async fn sync(&self) -> Result<(), ErrorKind> {
+    pub async fn sync(self: &Arc<Self>) -> Result<(), ErrorKind> {
+        let open = Arc::clone(self);
+        in_task(async move { open.sync_here().await }).await
+    }
+
+    async fn sync_here(&self) -> Result<(), ErrorKind> {
         let _only_one = self.committing.lock().await;
         let synced = self.commit_all().await;
         locked(&self.failed).take().map_or(synced, Err)
     }
 
-    /// By one at a time.
+    /// By one at a time, and in a task of its own: what is written again and not waited for would come at any time.
     async fn commit_all(&self) -> Result<(), ErrorKind> {
+        let committed = self.commit_until_safe().await;
+        locked(&self.dirty).replayed();
+        committed
+    }
+
+    async fn commit_until_safe(&self) -> Result<(), ErrorKind> {
         let mut numbers = locked(&self.dirty).before_commit();
         for _ in 0..MOST_COMMITS {
             if numbers.is_empty() {
@@ -285,12 +296,10 @@ impl Core {
             let again = locked(&self.dirty).committed(&numbers, verifier);
             numbers = again.iter().map(|(number, ..)| *number).collect();
             for (number, offset, data) in again {
-                let written = self.write_whole(None, offset, data).await?;
-                match written {
-                    Some(verifier) => locked(&self.dirty).written_again(number, verifier),
-                    None => locked(&self.dirty).forget(number),
-                }
+                let verifier = self.write_whole(None, offset, data).await?;
+                locked(&self.dirty).written(number, verifier);
             }
+            locked(&self.dirty).replayed();
         }
         Err(ErrorKind::Nonsense("it loses again and again what it was sent"))
     }
@@ -305,7 +314,7 @@ impl Core {
     }
 
     async fn close_here(&self) -> Result<(), ErrorKind> {
-        let synced = self.sync().await;
+        let synced = self.sync_here().await;
         let closed = match (&self.held, self.locks.get()) {
             (Some(held), _) => held.close().await,
             (None, Some(owner)) => owner.close().await,
@@ -341,9 +350,12 @@ impl Core {
     /// Sends `data` to be written at `offset`, at once.
     pub fn send_write(self: &Arc<Self>, offset: u64, data: &[u8]) -> Writing {
         let data = self.lines().next().copy(data);
-        let number = locked(&self.dirty).sent(offset, data.clone());
+        let (number, must_wait) = {
+            let mut dirty = locked(&self.dirty);
+            (dirty.sent(offset, data.clone()), dirty.is_replaying())
+        };
         let kept = Kept { open: Arc::clone(self), number, is_written: false };
-        let sent = self.send(&write_at(offset, data.clone()));
+        let sent = (!must_wait).then(|| self.send(&write_at(offset, data.clone())));
         Writing(Box::pin(kept.write(sent, offset, data)))
     }
 
@@ -479,11 +491,14 @@ struct Kept {
 }
 
 impl Kept {
-    async fn write(mut self, sent: Sent, offset: u64, data: Bytes) -> Result<(), ErrorKind> {
-        if let Some(verifier) = self.open.write_whole(Some(sent), offset, data).await? {
-            locked(&self.open.dirty).written(self.number, verifier);
-            self.is_written = true;
+    async fn write(mut self, sent: Option<Sent>, offset: u64, data: Bytes) -> Result<(), ErrorKind> {
+        if sent.is_none() {
+            // Until what was lost has been written again.
+            drop(self.open.committing.lock().await);
         }
+        let verifier = self.open.write_whole(sent, offset, data).await?;
+        locked(&self.open.dirty).written(self.number, verifier);
+        self.is_written = true;
         self.open.keep_bounded().await
     }
 }
