@@ -137,12 +137,15 @@ impl Client {
     /// What is in a directory, all at once. [`Client::listing`] takes less memory for a large one.
     pub async fn list(&self, path: impl AsRef<Path>) -> Result<Vec<Entry>, Error> {
         const TOO_LARGE: ErrorKind = ErrorKind::Input("the directory is too large to be listed at once");
+        /// More than names are on the average, anywhere but at a server that means harm.
+        const NAME_BYTES: usize = 64;
         let path = path.as_ref();
         let mut listing = self.listing(path).await?;
-        let mut entries = Vec::new();
+        let (mut entries, mut name_bytes) = (Vec::new(), 0);
         while let Some(batch) = listing.next_batch().await? {
+            name_bytes += batch.iter().map(|entry: &Entry| entry.name.len()).sum::<usize>();
             entries.extend(batch);
-            if entries.len() > self.list_entries {
+            if entries.len() > self.list_entries || name_bytes / NAME_BYTES > self.list_entries {
                 return Err(TOO_LARGE).at("list", path);
             }
         }
@@ -200,6 +203,31 @@ impl Client {
                 return file.close().await;
             }
             Way::Nfs(share) => share.write_whole(path, data, how, times).await,
+        };
+        written.at("write", path)
+    }
+
+    /// Makes a file of `data` that has the name `path` only when it is whole, and the one there may be in its place until
+    /// then; sets those times that are given. It is written at `temporary`, in the same directory, where nothing is left
+    /// of what fails, save when the connection is lost. With NFS 4.1 and later that is one round trip, with SMB two: a
+    /// server of SMB goes on with a compound whose WRITE failed.
+    pub async fn write_as(
+        &self,
+        temporary: impl AsRef<Path>,
+        path: impl AsRef<Path>,
+        data: &[u8],
+        times: &Times,
+    ) -> Result<(), Error> {
+        let (temporary, path) = (temporary.as_ref(), path.as_ref());
+        let written = match &self.way {
+            Way::Smb(share) if data.len() <= share.handle.limits().write_bytes as usize => {
+                share.write_as(temporary, path, data, times).await
+            }
+            Way::Smb(_) => {
+                self.write_whole(temporary, data, OpenHow::overwrite(), times).await?;
+                return self.rename(temporary, path, true).await;
+            }
+            Way::Nfs(share) => share.write_as(temporary, path, data, times).await,
         };
         written.at("write", path)
     }

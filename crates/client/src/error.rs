@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use nfs_wire::mount::MountStat3;
+use nfs_wire::nlm::NlmStat;
 use nfs_wire::{NfsStat3, NfsStat4};
 use smb_wire::NtStatus;
 
@@ -159,6 +160,12 @@ impl From<NfsStat4> for ErrorKind {
 impl From<MountStat3> for ErrorKind {
     fn from(status: MountStat3) -> Self {
         Self::Nfs(NfsStatus::Mount(status))
+    }
+}
+
+impl From<NlmStat> for ErrorKind {
+    fn from(status: NlmStat) -> Self {
+        Self::Nfs(NfsStatus::Lock(status))
     }
 }
 

@@ -53,6 +53,7 @@ impl NfsVersion {
 pub struct Url {
     protocol: Protocol,
     mount_port: Option<u16>,
+    lock_port: Option<u16>,
     domain: String,
     user: String,
     host: String,
@@ -67,6 +68,7 @@ impl Url {
         Self {
             protocol: Protocol::Smb,
             mount_port: None,
+            lock_port: None,
             domain: String::new(),
             user: String::new(),
             host: host.into(),
@@ -101,6 +103,11 @@ impl Url {
     /// The port that answers MOUNT (NFS 3), where one is given.
     pub fn mount_port(&self) -> Option<u16> {
         self.mount_port
+    }
+
+    /// The port that answers NLM, the lock manager beside NFS 3, where one is given.
+    pub fn lock_port(&self) -> Option<u16> {
+        self.lock_port
     }
 
     /// The user's domain, empty where none is given.
@@ -170,7 +177,12 @@ impl std::fmt::Display for Url {
             write!(f, "/{}", escape(self.path.as_os_str().as_encoded_bytes()))?;
         }
         let version = if let Protocol::Nfs(Some(version)) = self.protocol { Some(version.as_str()) } else { None };
-        let options = [("version", version.map(String::from)), ("mountport", self.mount_port.map(|p| p.to_string()))];
+        let port = |port: Option<u16>| port.map(|port| port.to_string());
+        let options = [
+            ("version", version.map(String::from)),
+            ("mountport", port(self.mount_port)),
+            ("nlmport", port(self.lock_port)),
+        ];
         let options: Vec<_> =
             options.into_iter().filter_map(|(key, value)| value.map(|value| format!("{key}={value}"))).collect();
         if !options.is_empty() {
@@ -213,6 +225,7 @@ fn parse(text: &str) -> Result<Url, &'static str> {
     let url = Url {
         protocol,
         mount_port: None,
+        lock_port: None,
         domain: text(domain)?,
         user: text(user)?,
         host,
@@ -223,10 +236,10 @@ fn parse(text: &str) -> Result<Url, &'static str> {
     query.split('&').filter(|part| !part.is_empty()).try_fold(url, with_option)
 }
 
-/// `version=` and `mountport=`, of NFS.
+/// `version=`, `mountport=` and `nlmport=`, of NFS.
 fn with_option(mut url: Url, option: &str) -> Result<Url, &'static str> {
     const UNKNOWN: &str =
-        "an option behind ? that is not known: NFS has version= and mountport= (a ? in a name is %3F)";
+        "an option behind ? that is not known: NFS has version=, mountport= and nlmport= (a ? in a name is %3F)";
     let (key, value) = option.split_once('=').ok_or(UNKNOWN)?;
     match (&mut url.protocol, key) {
         (Protocol::Nfs(version), "version") => {
@@ -237,6 +250,9 @@ fn with_option(mut url: Url, option: &str) -> Result<Url, &'static str> {
         }
         (Protocol::Nfs(_), "mountport") => {
             url.mount_port = Some(value.parse().map_err(|_| "the mount port is not a number")?);
+        }
+        (Protocol::Nfs(_), "nlmport") => {
+            url.lock_port = Some(value.parse().map_err(|_| "the port of the lock manager is not a number")?);
         }
         _ => return Err(UNKNOWN),
     }
@@ -299,6 +315,7 @@ mod tests {
         for text in [
             "smb://WORK;anna@server:4450/docs/a%20b/c%3F",
             "nfs://[::1]:99/srv/x%25?version=4.1&mountport=1",
+            "nfs://h/srv?version=3&nlmport=4045",
             "smb://h/s",
         ] {
             assert_eq!(text.parse::<Url>().unwrap().to_string(), text);

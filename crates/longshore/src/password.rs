@@ -18,10 +18,12 @@ const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 /// The password of `user`: from `file` if there is one, else from the environment, else asked for twice.
 pub fn obtain(user: &str, file: Option<&Path>) -> Result<Zeroizing<String>, Failure> {
-    let password = match (file, std::env::var(VARIABLE)) {
-        (Some(path), _) => from_file(path)?,
-        (None, Ok(password)) => Zeroizing::new(password),
-        (None, Err(_)) => asked(user)?,
+    let password = match file {
+        Some(path) => from_file(path)?,
+        None => match from_environment()? {
+            Some(password) => password,
+            None => asked(user)?,
+        },
     };
     if password.is_empty() {
         return Err(Failure::usage(format!("the password of {user} is empty; choose another")));
@@ -29,7 +31,19 @@ pub fn obtain(user: &str, file: Option<&Path>) -> Result<Zeroizing<String>, Fail
     Ok(password)
 }
 
-/// The first line of a file, or of standard input for `-`.
+/// What the variable holds, where it is set. Empty it is no password: it was not filled in.
+pub fn from_environment() -> Result<Option<Zeroizing<String>>, Failure> {
+    match std::env::var(VARIABLE).map(Zeroizing::new) {
+        Ok(password) if password.is_empty() => {
+            Err(Failure::usage(format!("{VARIABLE} is set and empty; give it a password, or unset it")))
+        }
+        Ok(password) => Ok(Some(password)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(_) => Err(Failure::usage(format!("what is in {VARIABLE} is not UTF-8"))),
+    }
+}
+
+/// The first line of a file, or of standard input for `-`. An empty one is no password, but a file that was not filled.
 pub fn from_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |error: io::Error| {
         Failure::usage(format!("cannot read the password from {}: {error}; check --password-file", path.display()))
@@ -42,6 +56,10 @@ pub fn from_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
     BufReader::new(input.take(MAX_BYTES)).read_line(&mut line).map_err(failed)?;
     let len = line.trim_end_matches(['\r', '\n']).len();
     line.truncate(len);
+    if line.is_empty() {
+        let path = path.display();
+        return Err(Failure::usage(format!("the password in {path} is empty: its first line holds none")));
+    }
     Ok(line)
 }
 
@@ -96,8 +114,11 @@ mod tests {
             std::fs::write(&path, content).unwrap();
             assert_eq!(*obtain("anna", Some(&path)).unwrap(), password);
         }
-        std::fs::write(&path, "\n").unwrap();
-        assert_eq!(obtain("anna", Some(&path)).unwrap_err().code(), 2);
+        for empty in ["", "\n", "\r\n", "\nbehind it\n"] {
+            std::fs::write(&path, empty).unwrap();
+            let failure = from_file(&path).unwrap_err();
+            assert!(failure.code() == 2 && failure.lines().any(|line| line.contains("empty")), "{failure:?}");
+        }
         assert_eq!(obtain("anna", Some(&directory.path().join("none"))).unwrap_err().code(), 2);
     }
 }

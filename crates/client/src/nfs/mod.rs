@@ -8,6 +8,8 @@ mod mount;
 mod name;
 mod open;
 mod pace;
+mod portmap;
+mod ranges;
 pub mod rpc;
 mod share;
 mod status;

@@ -1,15 +1,15 @@
-//! How version 3 comes to its first handles: the MOUNT protocol (RFC 1813 appendix I), found on the port of NFS, on the
-//! one the URL names, or by the portmapper (RFC 1833). An export is mounted when something below it is first asked for.
+//! How version 3 comes to its first handles: the MOUNT protocol (RFC 1813 appendix I), wherever `portmap` finds it. An
+//! export is mounted when something below it is first asked for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use nfs_wire::mount::{DirPath, ExportList, MountProc, MountResult, MountStat3};
-use nfs_wire::portmap::{self, IPPROTO_TCP, Mapping, PmapProc};
 use nfs_wire::rpc::{Flavor, program};
 use nfs_wire::xdr::{Bounded, Xdr};
 
-use super::rpc::driver::{self, Handle};
+use super::portmap::{self, Sought};
+use super::rpc::driver::Handle;
 use super::rpc::{Caller, Dial, Limits, Request, Response};
 use super::v3::Three;
 use super::v4::locked;
@@ -18,6 +18,7 @@ use crate::error::ErrorKind;
 use crate::smb::Failure;
 
 const VERSION: u32 = 3;
+const UNKNOWN: &str = "the server's portmapper knows no MOUNT: where it is can be said with mountport= in the URL";
 
 /// What a server exports, and what of it is mounted.
 #[derive(Debug)]
@@ -40,14 +41,8 @@ impl Mounts {
         share: &str,
     ) -> Result<Self, ErrorKind> {
         let caller = lines.caller.clone();
-        let mountd = match port {
-            Some(port) => driver::start(Arc::clone(dial), port, limits, 1).await?,
-            None => match call(lines.next(), &caller, MountProc::Null, &()).await {
-                Ok(_) => lines.next().clone(),
-                Err(ErrorKind::Connection(Failure::Denied(_))) => by_portmap(dial, limits, &caller).await?,
-                Err(error) => return Err(error),
-            },
-        };
+        let sought = Sought { program: program::MOUNT, version: VERSION, port, unknown: UNKNOWN };
+        let mountd = portmap::find(lines.next(), dial, limits, &caller, sought).await?;
         let exports = match call(&mountd, &caller, MountProc::Export, &()).await {
             Ok(response) => response.decode::<ExportList<'_>>()?.iter().map(|e| components(e.path.0)).collect(),
             // A server may keep to itself what it exports.
@@ -106,19 +101,6 @@ impl Mounts {
 
 fn components(path: &[u8]) -> Vec<Vec<u8>> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect()
-}
-
-async fn by_portmap(dial: &Arc<dyn Dial>, limits: Limits, caller: &Caller) -> Result<Handle, ErrorKind> {
-    const NOT_FOUND: ErrorKind =
-        ErrorKind::Input("the server's portmapper knows no MOUNT: where it is can be said with mountport= in the URL");
-    let rpcbind = driver::start(Arc::clone(dial), portmap::PORT, limits, 1).await?;
-    let args = Mapping { program: program::MOUNT, version: VERSION, protocol: IPPROTO_TCP, port: 0 };
-    let request = Request::new(caller, program::PORTMAP, 2, PmapProc::GetPort as u32, |out| args.put(out));
-    let port: u32 = rpcbind.call(request).await?.decode()?;
-    match u16::try_from(port) {
-        Ok(port) if port > 0 => Ok(driver::start(Arc::clone(dial), port, limits, 1).await?),
-        _ => Err(NOT_FOUND),
-    }
 }
 
 async fn call<'a>(

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use nfs_wire::nfs4::Stateid;
@@ -16,7 +16,7 @@ use super::pace::Pace;
 use super::rpc::driver::Pending;
 use super::rpc::{Request, Response};
 use super::share::{Share, Way};
-use super::v4::{Effect, Held, Span, Verdict, locked};
+use super::v4::{Effect, Held, Span, Verdict, in_task, locked};
 use super::{Fh, Lines, v3, v4};
 use crate::error::ErrorKind;
 use crate::stat::{Stat, Times};
@@ -41,6 +41,8 @@ pub(crate) struct Core {
     pub stat_at_open: Stat,
     /// Version 4: what the server knows it by.
     held: Option<Arc<Held>>,
+    /// Version 3: what it has locked, once it has locked something.
+    locks: OnceLock<Arc<v3::lock::Owner>>,
     dirty: Mutex<Dirty>,
     committing: tokio::sync::Mutex<()>,
     /// What came of a COMMIT that nobody waited for; whoever commits next is told.
@@ -106,6 +108,7 @@ impl Open {
             fh,
             stat_at_open,
             held,
+            locks: OnceLock::new(),
             dirty: Mutex::default(),
             committing: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
@@ -147,12 +150,12 @@ impl Core {
     }
 
     /// What was written before is brought to stable storage first: written again later it would undo this.
-    pub async fn set_len(&self, len_bytes: u64) -> Result<(), ErrorKind> {
+    pub async fn set_len(self: &Arc<Self>, len_bytes: u64) -> Result<(), ErrorKind> {
         self.sync().await?;
         self.set(&Wanted::len(len_bytes)).await
     }
 
-    pub async fn set_times(&self, times: &Times) -> Result<(), ErrorKind> {
+    pub async fn set_times(self: &Arc<Self>, times: &Times) -> Result<(), ErrorKind> {
         // A COMMIT that writes something again would set them anew.
         self.sync().await?;
         self.set(&Wanted::times(times)).await
@@ -178,17 +181,29 @@ impl Core {
 
     /// Locks a range of the file.
     pub async fn lock(&self, range: Range<u64>, exclusive: bool, wait: bool) -> Result<(), ErrorKind> {
-        match &self.held {
-            Some(held) => held.lock(range, exclusive, wait).await,
-            None => Err(ErrorKind::Input("version 3 of NFS has no locks here: version 4 has")),
+        match (&self.held, &self.share.way) {
+            (Some(held), _) => held.lock(range, exclusive, wait).await,
+            (None, Way::Three(three, _)) => {
+                let owner = self.locks.get_or_init(|| three.lockd.owner(&self.fh));
+                owner.lock(range, exclusive, wait).await
+            }
+            (None, Way::Four(..)) => Err(NfsStat4::OPENMODE.into()),
         }
     }
 
     pub async fn unlock(&self, range: Range<u64>) -> Result<(), ErrorKind> {
-        match &self.held {
-            Some(held) => held.unlock(range).await,
-            None => Err(ErrorKind::Input("version 3 of NFS has no locks here: version 4 has")),
+        match (&self.held, self.locks.get()) {
+            (Some(held), _) => held.unlock(range).await,
+            (None, Some(owner)) => owner.unlock(range).await,
+            // Who never locked has nothing to unlock.
+            (None, None) => Ok(()),
         }
+    }
+
+    /// An open is of no more use that could not be had again with all that was held through it.
+    fn usable(&self) -> Result<(), ErrorKind> {
+        self.held.as_ref().map_or(Ok(()), |held| held.usable())?;
+        self.locks.get().map_or(Ok(()), |owner| owner.usable())
     }
 
     /// Whether the server may know how to copy.
@@ -253,14 +268,25 @@ impl Core {
 
     /// Has the server bring what was written to stable storage, and writes again what it lost. What is written meanwhile
     /// is for the next.
-    pub async fn sync(&self) -> Result<(), ErrorKind> {
+    pub async fn sync(self: &Arc<Self>) -> Result<(), ErrorKind> {
+        let open = Arc::clone(self);
+        in_task(async move { open.sync_here().await }).await
+    }
+
+    async fn sync_here(&self) -> Result<(), ErrorKind> {
         let _only_one = self.committing.lock().await;
         let synced = self.commit_all().await;
         locked(&self.failed).take().map_or(synced, Err)
     }
 
-    /// By one at a time.
+    /// By one at a time, and in a task of its own: what is written again and not waited for would come at any time.
     async fn commit_all(&self) -> Result<(), ErrorKind> {
+        let committed = self.commit_until_safe().await;
+        locked(&self.dirty).replayed();
+        committed
+    }
+
+    async fn commit_until_safe(&self) -> Result<(), ErrorKind> {
         let mut numbers = locked(&self.dirty).before_commit();
         for _ in 0..MOST_COMMITS {
             if numbers.is_empty() {
@@ -270,25 +296,29 @@ impl Core {
             let again = locked(&self.dirty).committed(&numbers, verifier);
             numbers = again.iter().map(|(number, ..)| *number).collect();
             for (number, offset, data) in again {
-                let written = self.write_whole(None, offset, data).await?;
-                match written {
-                    Some(verifier) => locked(&self.dirty).written_again(number, verifier),
-                    None => locked(&self.dirty).forget(number),
-                }
+                let verifier = self.write_whole(None, offset, data).await?;
+                locked(&self.dirty).written(number, verifier);
             }
+            locked(&self.dirty).replayed();
         }
         Err(ErrorKind::Nonsense("it loses again and again what it was sent"))
     }
 
-    /// Commits, and closes. It is closed whatever becomes of the first.
-    pub async fn close(&self) -> Result<(), ErrorKind> {
+    /// Commits, and closes. It is closed whatever becomes of the first, and when its caller gives up.
+    pub async fn close(self: &Arc<Self>) -> Result<(), ErrorKind> {
         if self.is_closed.swap(true, Relaxed) {
             return Ok(());
         }
-        let synced = self.sync().await;
-        let closed = match &self.held {
-            Some(held) => held.close().await,
-            None => Ok(()),
+        let open = Arc::clone(self);
+        in_task(async move { open.close_here().await }).await
+    }
+
+    async fn close_here(&self) -> Result<(), ErrorKind> {
+        let synced = self.sync_here().await;
+        let closed = match (&self.held, self.locks.get()) {
+            (Some(held), _) => held.close().await,
+            (None, Some(owner)) => owner.close().await,
+            (None, None) => Ok(()),
         };
         synced.and(closed)
     }
@@ -320,9 +350,12 @@ impl Core {
     /// Sends `data` to be written at `offset`, at once.
     pub fn send_write(self: &Arc<Self>, offset: u64, data: &[u8]) -> Writing {
         let data = self.lines().next().copy(data);
-        let number = locked(&self.dirty).sent(offset, data.clone());
+        let (number, must_wait) = {
+            let mut dirty = locked(&self.dirty);
+            (dirty.sent(offset, data.clone()), dirty.is_replaying())
+        };
         let kept = Kept { open: Arc::clone(self), number, is_written: false };
-        let sent = self.send(&write_at(offset, data.clone()));
+        let sent = (!must_wait).then(|| self.send(&write_at(offset, data.clone())));
         Writing(Box::pin(kept.write(sent, offset, data)))
     }
 
@@ -336,8 +369,7 @@ impl Core {
             Way::Three(..) => 0,
             Way::Four(four, _) => four.generation(),
         };
-        let usable = self.held.as_ref().map_or(Ok(()), |held| held.usable());
-        Sent { pending: usable.map(|()| self.lines().next().send(make(self, stateid))), stateid, generation }
+        Sent { pending: self.usable().map(|()| self.lines().next().send(make(self, stateid))), stateid, generation }
     }
 
     fn lines(&self) -> &Lines {
@@ -459,11 +491,14 @@ struct Kept {
 }
 
 impl Kept {
-    async fn write(mut self, sent: Sent, offset: u64, data: Bytes) -> Result<(), ErrorKind> {
-        if let Some(verifier) = self.open.write_whole(Some(sent), offset, data).await? {
-            locked(&self.open.dirty).written(self.number, verifier);
-            self.is_written = true;
+    async fn write(mut self, sent: Option<Sent>, offset: u64, data: Bytes) -> Result<(), ErrorKind> {
+        if sent.is_none() {
+            // Until what was lost has been written again.
+            drop(self.open.committing.lock().await);
         }
+        let verifier = self.open.write_whole(sent, offset, data).await?;
+        locked(&self.open.dirty).written(self.number, verifier);
+        self.is_written = true;
         self.open.keep_bounded().await
     }
 }

@@ -14,7 +14,8 @@ use super::open::Open;
 use super::rpc::driver::{self, Handle};
 use super::rpc::{Caller, Denied, Dial, Limits, TcpDial};
 use super::v3::Three;
-use super::v4::{Four, Whole};
+use super::v3::lockd::{Lockd, Seat};
+use super::v4::{Four, Small, Whole};
 use super::{Fh, Lines, NfsStatus, name};
 use crate::error::ErrorKind;
 use crate::file::{Disposition, OpenHow};
@@ -257,24 +258,53 @@ impl Share {
         how: OpenHow,
         times: &Times,
     ) -> Result<(), ErrorKind> {
-        let wanted = Wanted::times(times);
-        let how = match &self.way {
-            Way::Three(..) => how,
-            Way::Four(four, root) => {
-                let names = name::components(path)?;
-                match four.write_whole(root, &names, data, how, &wanted).await? {
-                    Whole::Done => return Ok(()),
-                    Whole::Otherwise(how) => how,
-                }
-            }
+        let small = Small { data, how, wanted: Wanted::times(times), name: None };
+        match self.write_at_once(path, small).await? {
+            Whole::Done => Ok(()),
+            Whole::Otherwise(how) => self.fill(self.open(path, how).await?, data, times).await,
+        }
+    }
+
+    /// Makes a file at `temporary` that gets the name it has at `path`, in the same directory, when it is whole; one that is
+    /// there is replaced. What fails leaves nothing at `temporary`.
+    pub async fn write_as(
+        self: &Arc<Self>,
+        temporary: &Path,
+        path: &Path,
+        data: &[u8],
+        times: &Times,
+    ) -> Result<(), ErrorKind> {
+        let ((dirs, name), (old_dirs, _)) = (name::split(path)?, name::split(temporary)?);
+        let how = OpenHow::overwrite();
+        let small = Small { data, how, wanted: Wanted::times(times), name: Some(&name) };
+        let outcome =
+            if dirs == old_dirs { self.write_at_once(temporary, small).await? } else { Whole::Otherwise(how) };
+        let Whole::Otherwise(how) = outcome else { return Ok(()) };
+        let open = self.open(temporary, how).await?;
+        let written = match self.fill(open, data, times).await {
+            Ok(()) => self.rename(temporary, path, true).await,
+            error => error,
         };
-        let open = Arc::new(self.open(path, how).await?);
+        if written.as_ref().is_err_and(|error| !matches!(error, ErrorKind::Connection(_))) {
+            let _ = self.remove(temporary).await;
+        }
+        written
+    }
+
+    async fn write_at_once(&self, path: &Path, small: Small<'_>) -> Result<Whole, ErrorKind> {
+        match &self.way {
+            Way::Three(..) => Ok(Whole::Otherwise(small.how)),
+            Way::Four(four, root) => four.write_whole(root, &name::components(path)?, small).await,
+        }
+    }
+
+    async fn fill(&self, open: Open, data: &[u8], times: &Times) -> Result<(), ErrorKind> {
         let filled = async {
             let request_bytes = open.write_bytes() as usize;
             for (piece, offset) in data.chunks(request_bytes).zip((0u64..).step_by(request_bytes)) {
                 open.send_write(offset, piece).answer().await?;
             }
-            if wanted.is_nothing() { Ok(()) } else { open.set_times(times).await }
+            if *times == Times::default() { Ok(()) } else { open.set_times(times).await }
         };
         let filled: Result<(), ErrorKind> = filled.await;
         filled.and(open.close().await)
@@ -420,7 +450,16 @@ impl Meeting<'_> {
     async fn meet_in_3(&self) -> Result<Way, ErrorKind> {
         let lines = self.lines();
         let found = Mounts::find(&lines, &self.dial, self.limits, self.url.mount_port(), self.url.share()).await;
-        let (mounts, three) = (found?, Three::new(lines, self.transfer_bytes));
+        let lockd = Lockd::new(Seat {
+            nfs: lines.next().clone(),
+            dial: Arc::clone(&self.dial),
+            limits: self.limits,
+            caller: lines.caller.clone(),
+            port: self.url.lock_port(),
+            machine: machine(),
+            instance: chance()?,
+        });
+        let (mounts, three) = (found?, Three::new(lines, self.transfer_bytes, lockd));
         if !mounts.has_share() {
             return Err(nfs_wire::mount::MountStat3::NOENT.into());
         }

@@ -1,6 +1,7 @@
 //! The status of an NFS server, of whatever version, by its name in the RFC.
 
 use nfs_wire::mount::MountStat3;
+use nfs_wire::nlm::NlmStat;
 use nfs_wire::{NfsStat3, NfsStat4};
 
 /// A status that says no.
@@ -13,6 +14,8 @@ pub enum NfsStatus {
     V4(NfsStat4),
     /// Of MOUNT (RFC 1813 5.1.5).
     Mount(MountStat3),
+    /// Of the lock manager beside NFS 3 (RFC 1813 appendix II).
+    Lock(NlmStat),
 }
 
 impl NfsStatus {
@@ -22,6 +25,7 @@ impl NfsStatus {
             Self::V3(status) => status.0,
             Self::V4(status) => status.0,
             Self::Mount(status) => status.0,
+            Self::Lock(status) => like(status).0,
         }
     }
 
@@ -87,9 +91,42 @@ impl NfsStatus {
             NfsStat4::DENIED | NfsStat4::LOCKED => "another program has locked that part of the file",
             NfsStat4::MOVED => "the file system is at another server, which this client does not follow",
             NfsStat4::NOTSUPP => "the server does not do this",
+            NfsStat4::DEADLOCK => "two wait for each other's locks",
+            NfsStat4::FBIG => "it lies beyond what a file may hold there",
             NfsStat4::BADOWNER => "the server does not know that owner",
             _ => return None,
         })
+    }
+}
+
+/// The status of version 4 that says the same.
+fn like(status: NlmStat) -> NfsStat4 {
+    match status {
+        NlmStat::Granted => NfsStat4::OK,
+        NlmStat::Denied | NlmStat::Blocked => NfsStat4::DENIED,
+        NlmStat::DeniedNoLocks => NfsStat4::RESOURCE,
+        NlmStat::DeniedGracePeriod => NfsStat4::GRACE,
+        NlmStat::Deadlock => NfsStat4::DEADLOCK,
+        NlmStat::Rofs => NfsStat4::ROFS,
+        NlmStat::StaleFh => NfsStat4::STALE,
+        NlmStat::Fbig => NfsStat4::FBIG,
+        NlmStat::Failed => NfsStat4::SERVERFAULT,
+    }
+}
+
+/// As RFC 1813 6.1.3 has it.
+fn name_of(status: NlmStat) -> &'static str {
+    match status {
+        NlmStat::Granted => "NLM4_GRANTED",
+        NlmStat::Denied => "NLM4_DENIED",
+        NlmStat::DeniedNoLocks => "NLM4_DENIED_NOLOCKS",
+        NlmStat::Blocked => "NLM4_BLOCKED",
+        NlmStat::DeniedGracePeriod => "NLM4_DENIED_GRACE_PERIOD",
+        NlmStat::Deadlock => "NLM4_DEADLCK",
+        NlmStat::Rofs => "NLM4_ROFS",
+        NlmStat::StaleFh => "NLM4_STALE_FH",
+        NlmStat::Fbig => "NLM4_FBIG",
+        NlmStat::Failed => "NLM4_FAILED",
     }
 }
 
@@ -105,6 +142,7 @@ impl std::fmt::Display for NfsStatus {
             Self::V3(status) => status.fmt(f),
             Self::V4(status) => status.fmt(f),
             Self::Mount(status) => status.fmt(f),
+            Self::Lock(status) => f.write_str(name_of(*status)),
         }
     }
 }

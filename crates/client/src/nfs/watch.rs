@@ -17,8 +17,8 @@ use crate::watch::{Change, ChangeKind};
 const PAUSE: Duration = Duration::from_secs(1);
 /// How many times the time of a look the pause between two is at least.
 const PAUSE_PER_LOOK: u32 = 9;
-/// The most names that are remembered.
-const MOST_NAMES: usize = 1_000_000;
+/// What is remembered of one look may take so much: a million names of usual length and depth.
+const MOST_BYTES: usize = 256 << 20;
 
 /// What shows that something changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,30 @@ struct Mark {
 }
 
 type Look = HashMap<PathBuf, Mark>;
+
+/// A look under way.
+#[derive(Debug, Default)]
+struct Looking {
+    seen: Look,
+    to_see: Vec<PathBuf>,
+    bytes: usize,
+}
+
+impl Looking {
+    fn see(&mut self, path: PathBuf, mark: Mark, goes_in: bool) -> Result<(), ErrorKind> {
+        const TOO_MUCH: ErrorKind = ErrorKind::Input("there is too much below the directory to be watched");
+        let names = if goes_in { 2 } else { 1 };
+        self.bytes += size_of::<(PathBuf, Mark)>() + names * path.as_os_str().len();
+        if self.bytes > MOST_BYTES {
+            return Err(TOO_MUCH);
+        }
+        if goes_in {
+            self.to_see.push(path.clone());
+        }
+        self.seen.insert(path, mark);
+        Ok(())
+    }
+}
 
 /// A watch.
 #[derive(Debug)]
@@ -69,31 +93,24 @@ impl Watch {
     }
 
     async fn look(&self) -> Result<Look, ErrorKind> {
-        let mut look = Look::new();
-        let mut to_see = vec![PathBuf::new()];
-        while let Some(dir) = to_see.pop() {
-            match self.look_into(&dir, &mut look, &mut to_see).await {
+        let mut looking = Looking { to_see: vec![PathBuf::new()], ..Looking::default() };
+        while let Some(dir) = looking.to_see.pop() {
+            match self.look_into(&dir, &mut looking).await {
                 Ok(()) => {}
                 // It went while others were looked at.
                 Err(ErrorKind::Nfs(status)) if !dir.as_os_str().is_empty() && status.is_gone() => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(look)
+        Ok(looking.seen)
     }
 
-    async fn look_into(&self, dir: &Path, look: &mut Look, to_see: &mut Vec<PathBuf>) -> Result<(), ErrorKind> {
+    async fn look_into(&self, dir: &Path, looking: &mut Looking) -> Result<(), ErrorKind> {
         let mut listing = Listing::open(&self.share, &self.path.join(dir)).await?;
         while let Some(batch) = listing.next_batch().await? {
             for entry in batch {
-                let path = dir.join(&entry.name);
-                if self.recursive && entry.stat.is_dir() {
-                    to_see.push(path.clone());
-                }
-                look.insert(path, Mark::from(&entry.stat));
-            }
-            if look.len() > MOST_NAMES {
-                return Err(ErrorKind::Input("there is too much below the directory to be watched"));
+                let goes_in = self.recursive && entry.stat.is_dir();
+                looking.see(dir.join(&entry.name), Mark::from(&entry.stat), goes_in)?;
             }
         }
         Ok(())
@@ -167,5 +184,22 @@ mod tests {
         ];
         assert_eq!(found, expected.map(|(path, kind)| (path.to_owned(), kind)));
         assert!(changes(&now, &now).is_empty());
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_by_its_bytes() {
+        let mark = Mark { file_id: None, len_bytes: 0, written: None, changed: None, is_dir: true };
+        // As deep as a server can make a tree of long names.
+        let (mut looking, mut path, mut count) = (Looking::default(), PathBuf::new(), 0);
+        loop {
+            path.push("x".repeat(1000));
+            count += 1;
+            if looking.see(path.clone(), mark, true).is_err() {
+                break;
+            }
+        }
+        assert!((100..1000).contains(&count), "{count}");
+        let kept: usize = looking.seen.keys().chain(&looking.to_see).map(|path| path.as_os_str().len()).sum();
+        assert!(kept <= MOST_BYTES);
     }
 }

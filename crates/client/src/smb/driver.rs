@@ -383,12 +383,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.patient.extend(serial.map(|serial| (serial, token)));
             return;
         }
-        // A compound closes what it opens.
+        // A compound closes what it opens, save where somebody is to have it.
+        let mut makes = request.makes.take();
+        let mut open = makes.is_some().then_some((request.tree_id, request.seal));
         let (requests, replies): (Vec<_>, Vec<_>) = related.into_iter().unzip();
         let mut weight = weight(&request);
         let tokens = self.machine.submit_compound(request, requests, now);
         for (token, reply) in tokens.into_iter().zip(std::iter::once(reply).chain(replies)) {
-            let (open, makes, serial) = (None, None, None);
+            let (open, makes, serial) = (open.take(), makes.take(), None);
             self.waiting.insert(token, Waiting { reply, open, makes, serial, attempts, weight });
             weight = 0;
         }

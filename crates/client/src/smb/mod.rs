@@ -22,6 +22,7 @@ mod revive;
 mod session;
 mod setup;
 mod share;
+mod small;
 mod transit;
 mod watch;
 

@@ -16,6 +16,7 @@ use smb_wire::smb2::{
 
 use super::driver::Pending;
 use super::grip::Grip;
+use super::request::RELATED;
 use super::session::OF_THE_SHARE;
 use super::share::{Share, good};
 use super::{Failure, Request, Response, path};
@@ -57,6 +58,12 @@ impl How {
     pub fn copy_target() -> Self {
         let (access, options) = (READS | WRITES, CreateOptions::NON_DIRECTORY_FILE);
         Self { access, disposition: Disposition::OverwriteIf, options }
+    }
+
+    /// A file that is to have another name when it is whole.
+    pub fn replacing() -> Self {
+        let how = Self::from(OpenHow::overwrite());
+        Self { access: how.access | AccessMask::DELETE, ..how }
     }
 
     pub fn listing() -> Self {
@@ -147,6 +154,25 @@ impl Open {
     }
 
     async fn made(share: &Arc<Share>, path: &Path, how: How, lasts: bool) -> Result<Self, ErrorKind> {
+        let (grip, request) = Self::making(share, path, how, lasts)?;
+        let response = share.call(request).await?;
+        Self::of(share, grip, &response)
+    }
+
+    /// Opens what is of use only as long as its connection lasts, and does `behind` with it, in one message.
+    pub(super) async fn with(
+        share: &Arc<Share>,
+        path: &Path,
+        how: How,
+        behind: Vec<Request>,
+    ) -> Result<(Self, Vec<Pending>), ErrorKind> {
+        let (grip, request) = Self::making(share, path, how, false)?;
+        let (mut opening, answers) = share.handle.send_compound(request, behind);
+        let response = good(opening.answer().await?)?;
+        Ok((Self::of(share, grip, &response)?, answers))
+    }
+
+    fn making(share: &Share, path: &Path, how: How, lasts: bool) -> Result<(Arc<Grip>, Request), ErrorKind> {
         let grip = Arc::new(Grip::new(path::to_wire(path)?, how, lasts));
         let terms = share.handle.terms();
         let mut request = grip.create(&terms);
@@ -154,14 +180,12 @@ impl Open {
         request.repeatable = grip.may_be_made_again(&terms);
         request.makes = Some(Arc::clone(&grip));
         share.handle.register(&grip);
-        let response = share.call(request).await?;
-        let created = CreateResponse::decode(response.message())?;
-        Ok(Self {
-            share: Arc::clone(share),
-            grip,
-            stat_at_open: Stat::from(&created),
-            is_closed: AtomicBool::new(false),
-        })
+        Ok((grip, request))
+    }
+
+    fn of(share: &Arc<Share>, grip: Arc<Grip>, response: &Response) -> Result<Self, ErrorKind> {
+        let stat_at_open = Stat::from(&CreateResponse::decode(response.message())?);
+        Ok(Self { share: Arc::clone(share), grip, stat_at_open, is_closed: AtomicBool::new(false) })
     }
 
     /// A request about this open; it is given its handle when it is sent.
@@ -236,6 +260,25 @@ impl Open {
             Err(Failure::Interrupted) => Ok(()),
             answer => good(answer?).map(drop),
         }
+    }
+
+    /// Gives it another name (`input` is FileRenameInformation) and closes it, in one message.
+    pub(super) async fn rename_and_close(self, input: &[u8]) -> Result<(), ErrorKind> {
+        let share = &self.share;
+        let rename = self.about(set_info(share, HANDLE, FileInfoClass::RENAME, input)).once();
+        let (mut renaming, mut closing) = share.handle.send_compound(rename, vec![close(share, RELATED)]);
+        self.is_closed.store(true, Relaxed);
+        let renamed = renaming.answer().await.map_err(ErrorKind::from).and_then(good);
+        let closed = match closing.first_mut() {
+            Some(closing) => closing.answer().await.map_err(ErrorKind::from).and_then(good),
+            None => Err(ErrorKind::Input("a compound has no more answers")),
+        };
+        // Where the CLOSE was failed for the RENAME before it, it is still to be done.
+        self.is_closed.store(renamed.is_ok() || closed.is_ok(), Relaxed);
+        if renamed.is_err() {
+            let _ = self.close().await;
+        }
+        renamed.and(closed).map(drop)
     }
 
     async fn call(&self, command: Command, put: impl FnOnce(&mut Vec<u8>)) -> Result<Response, ErrorKind> {

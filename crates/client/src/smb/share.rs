@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::dial::{Dial, TcpDial};
 use super::driver::{self, Pending};
-use super::open::{self, How, Open, was_read, was_written};
+use super::open::{self, How, Open};
 use super::request::{HEAD_BYTES, RELATED};
 use super::revive::Maker;
 use super::session::{Handle, OF_THE_SHARE};
@@ -25,7 +25,6 @@ use crate::error::ErrorKind;
 use crate::file::OpenHow;
 use crate::options::Options;
 use crate::stat::{Space, Stat, Times};
-use crate::stream::Part;
 use crate::url::Url;
 
 /// A tree connect of a user.
@@ -101,46 +100,6 @@ impl Share {
         Open::new(self, path, How::from(how)).await
     }
 
-    /// The file's contents, if they are `most_bytes` at most, and what it is like: one round trip.
-    pub async fn read_whole(
-        self: &Arc<Self>,
-        path: &Path,
-        most_bytes: u32,
-    ) -> Result<(Stat, Option<Vec<u8>>), ErrorKind> {
-        let most_bytes = most_bytes.min(self.handle.limits().read_bytes);
-        let read = open::read(self, RELATED, 0, most_bytes);
-        let mut compound = self.compound(path, How::from(OpenHow::read()), vec![read])?;
-        let stat = compound.opened().await?;
-        let part = was_read(compound.next().await?, most_bytes)?;
-        compound.closed().await?;
-        let data = part.map_or(Vec::new(), Part::into_vec);
-        let is_whole = data.len() as u64 == stat.len_bytes;
-        Ok((stat, is_whole.then_some(data)))
-    }
-
-    /// Makes the file, or replaces its contents, and sets those times that are given: one round trip, for as much as one
-    /// WRITE carries.
-    pub async fn write_whole(&self, path: &Path, data: &[u8], how: OpenHow, times: &Times) -> Result<(), ErrorKind> {
-        let mut between = Vec::new();
-        if !data.is_empty() {
-            between.push(open::write(self, RELATED, 0, data));
-        }
-        let sets_times = *times != Times::default();
-        if sets_times {
-            let input = open::basic_info(times, FileAttributes::empty());
-            between.push(open::set_info(self, RELATED, FileInfoClass::BASIC, &input));
-        }
-        let mut compound = self.compound(path, How::from(how), between)?;
-        compound.opened().await?;
-        if !data.is_empty() {
-            was_written(compound.next().await?, u32::try_from(data.len()).unwrap_or(u32::MAX))?;
-        }
-        if sets_times {
-            good(compound.next().await?)?;
-        }
-        compound.closed().await
-    }
-
     pub async fn stat(&self, path: &Path) -> Result<Stat, ErrorKind> {
         let mut compound = self.compound(path, How::attributes(), Vec::new())?;
         let stat = compound.opened().await?;
@@ -161,13 +120,7 @@ impl Share {
     }
 
     pub async fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<(), ErrorKind> {
-        /// Windows takes no structure shorter than this, however short the name.
-        const LEAST_BYTES: usize = 24;
-        let name = path::to_wire(to)?;
-        let flags = if replace { RenameFlags::REPLACE_IF_EXISTS } else { RenameFlags::empty() };
-        let mut input = Vec::new();
-        RenameInfo { flags, root_directory: 0, name: &name }.encode(&mut input);
-        input.resize(input.len().max(LEAST_BYTES), 0);
+        let input = rename_info(to, replace)?;
         self.set(from, How::deleting(), open::set_info(self, RELATED, FileInfoClass::RENAME, &input).once()).await
     }
 
@@ -255,6 +208,18 @@ impl Compound {
         let response = self.next().await?;
         good(response).map(drop)
     }
+}
+
+/// FileRenameInformation.
+pub(super) fn rename_info(to: &Path, replace: bool) -> Result<Vec<u8>, ErrorKind> {
+    /// Windows takes no structure shorter than this, however short the name.
+    const LEAST_BYTES: usize = 24;
+    let name = path::to_wire(to)?;
+    let flags = if replace { RenameFlags::REPLACE_IF_EXISTS } else { RenameFlags::empty() };
+    let mut input = Vec::new();
+    RenameInfo { flags, root_directory: 0, name: &name }.encode(&mut input);
+    input.resize(input.len().max(LEAST_BYTES), 0);
+    Ok(input)
 }
 
 pub(super) fn good(response: Response) -> Result<Response, ErrorKind> {

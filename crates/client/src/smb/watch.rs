@@ -26,26 +26,35 @@ pub(crate) struct Watch {
     asked: Patient,
     recursive: bool,
     directory: Open,
+    /// The answer is that the connection was lost: what is asked now has no answer more.
+    is_over: bool,
 }
 
 impl Watch {
     pub async fn new(share: &Arc<Share>, path: &Path, recursive: bool) -> Result<Self, ErrorKind> {
         let directory = Open::passing(share, path, How::listing()).await?;
         let (share, path, asked) = (Arc::clone(share), path.into(), ask(&directory, recursive));
-        Ok(Self { share, path, asked, recursive, directory })
+        Ok(Self { share, path, asked, recursive, directory, is_over: false })
     }
 
     /// What happened while there was no connection nobody kept.
     async fn begin_again(&mut self) -> Result<Vec<Change>, ErrorKind> {
         self.directory = Open::passing(&self.share, &self.path, How::listing()).await?;
         self.asked = ask(&self.directory, self.recursive);
+        self.is_over = false;
         Ok(vec![Change { path: PathBuf::new(), kind: ChangeKind::Unknown }])
     }
 
     /// Waits for changes. Nothing is lost when this is given up before it is done.
     pub async fn next(&mut self) -> Result<Vec<Change>, ErrorKind> {
+        if self.is_over {
+            return self.begin_again().await;
+        }
         let answer = match self.asked.answer().await.map_err(ErrorKind::from) {
-            Err(lost) if lost.is_of_one_connection() => return self.begin_again().await,
+            Err(lost) if lost.is_of_one_connection() => {
+                self.is_over = true;
+                return self.begin_again().await;
+            }
             answer => answer?,
         };
         self.asked = ask(&self.directory, self.recursive);

@@ -5,11 +5,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use client::{Client, Error, ErrorKind, Failure, NfsVersion, OpenHow};
-use nfs_wire::nfs3::Nfs3Proc;
+use nfs_wire::nfs3::{Failed, Nfs3Proc, StableHow, WccData, WriteRes};
 use nfs_wire::nfs4::OpNum;
+use nfs_wire::rpc::Reply;
+use nfs_wire::xdr::{Reader, decode_all, to_vec};
 use tokio::time::Instant;
 use vfs::{Access, Backend, Cred, Disposition, Path, SetAttr, Wait, WantKind};
 
+use crate::hostile::{with_results, xid_of};
 use crate::line::{Fate, Line, Way, call_of, ops_of};
 use crate::world::World;
 use crate::{in_each_version, join, pattern, story};
@@ -228,6 +231,81 @@ fn what_a_restarted_server_lost_is_written_again() {
         file.close().await.unwrap();
         expected[5..12].copy_from_slice(b"goes on");
         assert!(contents(&client, "file").await == expected);
+    });
+}
+
+/// Safe at once, but over something that was lost.
+#[test]
+fn what_was_written_last_is_written_again_last() {
+    story(async {
+        let line = Line::new(World::new());
+        let client = join(&line, NfsVersion::V3).await;
+        let file = client.create("file").await.unwrap();
+        file.write_at(0, b"first first").await.unwrap();
+        lose_contents(&line.world(), "file");
+        line.world().start_anew();
+        let (mut is_cut, mut asked) = (false, None);
+        line.meddle(move |way, record| match way {
+            Way::Call if !std::mem::replace(&mut is_cut, true) => Fate::CutBefore,
+            Way::Call => {
+                asked = does(record, OpNum::Write, Nfs3Proc::Write).then(|| xid_of(record));
+                Fate::Pass
+            }
+            Way::Reply if asked == Some(xid_of(record)) => {
+                let mut r = Reader::new(&record[4..]);
+                Reply::decode(&mut r).unwrap();
+                let Ok(mut ok) = decode_all::<WriteRes>(r.rest()).unwrap() else { panic!("it was not written") };
+                ok.committed = StableHow::FileSync;
+                Fate::Change(with_results(record, &to_vec(&Ok::<_, Failed<WccData>>(ok))))
+            }
+            Way::Reply => Fate::Pass,
+        });
+        file.write_at(6, b"later").await.unwrap();
+        line.honest();
+        file.sync().await.unwrap();
+        assert_eq!(contents(&client, "file").await, b"first later");
+    });
+}
+
+#[test]
+fn an_open_is_closed_though_its_session_is_gone() {
+    for version in [NfsVersion::V4_1, NfsVersion::V4_2] {
+        story(async move {
+            let line = Line::new(World::new());
+            let client = join(&line, version).await;
+            let file = client.create("file").await.unwrap();
+            assert_eq!(line.world().table.stats().files, 1);
+            let mut is_done = false;
+            line.meddle(move |way, record| {
+                if way == Way::Reply || is_done || !ops_of(record).contains(&OpNum::Close) {
+                    return Fate::Pass;
+                }
+                is_done = true;
+                // Behind tag, minor version, count and the number of SEQUENCE.
+                let session_at = record.len() - call_of(record).3.len() + 16;
+                let mut other = record.to_vec();
+                other[session_at..session_at + 16].fill(0xee);
+                Fate::Change(other)
+            });
+            file.close().await.unwrap();
+            assert_eq!(line.world().table.stats().files, 0, "it is closed at the server");
+            client.stat("file").await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_close_that_nobody_waits_for_closes() {
+    in_each_version(|version| async move {
+        let line = Line::new(World::new());
+        let client = join(&line, version).await;
+        let file = client.create("file").await.unwrap();
+        file.lock(0..1, true, false).await.unwrap();
+        file.write_at(0, b"x").await.unwrap();
+        line.round_trip.set(Duration::from_millis(100));
+        assert!(tokio::time::timeout(Duration::from_millis(50), file.close()).await.is_err());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(line.world().table.stats().files, 0);
     });
 }
 

@@ -8,6 +8,7 @@ mod world;
 mod faults;
 mod hostile;
 mod line;
+mod locks;
 mod meeting;
 mod operations;
 

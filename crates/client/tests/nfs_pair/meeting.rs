@@ -182,3 +182,78 @@ fn small_files_take_one_round_trip_each_way() {
         });
     }
 }
+
+/// The name, the temporary one, and what is in a directory then.
+async fn names(client: &Client) -> Vec<String> {
+    let entries = client.list("a").await.unwrap();
+    let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_small_file_has_its_name_when_it_is_whole() {
+    in_each_version(|version| async move {
+        let line = Line::new(World::new());
+        let client = join(&line, version).await;
+        client.mkdir("a").await.unwrap();
+        let times = client::Times { written: Some(std::time::SystemTime::UNIX_EPOCH), ..client::Times::default() };
+        let data = pattern(4097);
+        for old in [None, Some(b"old")] {
+            line.calls.borrow_mut().clear();
+            client.write_as("a/part", "a/name", &data, &times).await.unwrap();
+            if version >= NfsVersion::V4_1 {
+                assert_eq!(line.calls.borrow().len(), 1, "one round trip");
+            }
+            assert_eq!(names(&client).await, ["name"]);
+            let (stat, read) = client.read_whole("a/name", 8192).await.unwrap();
+            assert!(read.unwrap() == data && stat.times.written == times.written);
+            client.write_whole("a/name", old.unwrap_or(b"one"), OpenHow::overwrite(), &times).await.unwrap();
+        }
+        client.mkdir("a/dir").await.unwrap();
+        let error = client.write_as("a/part", "a/dir", &data, &times).await.unwrap_err();
+        assert!(error.nfs_status().is_some(), "{error}");
+        assert_eq!(names(&client).await, ["dir", "name"]);
+        // A server that takes less than it was sent is sent the rest before the file has its name.
+        let (world, mut is_short) = (line.clone(), false);
+        let is_named_early = std::rc::Rc::new(std::cell::Cell::new(false));
+        let is_named = std::rc::Rc::clone(&is_named_early);
+        line.meddle(move |way, record| {
+            let ops = if way == Way::Call { ops_of(record) } else { Vec::new() };
+            if std::mem::take(&mut is_short) {
+                is_named.set(is_named.get() | exists(&world.world(), "a/other"));
+            }
+            is_short = ops.contains(&OpNum::Rename) && ops.contains(&OpNum::Write);
+            if is_short { Fate::Change(with_less_data(record)) } else { Fate::Pass }
+        });
+        client.write_as("a/part", "a/other", &data, &times).await.unwrap();
+        line.honest();
+        assert!(!is_named_early.get(), "it was not whole");
+        assert!(client.read_whole("a/other", 8192).await.unwrap().1.unwrap() == data);
+        line.world().fs.set_space(0);
+        let error = client.write_as("a/part", "a/name", &pattern(100_000), &times).await.unwrap_err();
+        assert!(error.to_string().contains("NOSPC"), "{error}");
+        assert_eq!(names(&client).await, ["dir", "name", "other"]);
+        assert_eq!(client.read_whole("a/name", 8192).await.unwrap().1.unwrap(), b"old");
+        assert_eq!(line.world().table.stats().files, 0, "nothing is left open");
+    });
+}
+
+fn exists(world: &World, path: &str) -> bool {
+    let root = vfs::Cred { uid: 0, gid: 0, groups: [].into() };
+    let path = vfs::Path::new(path.as_bytes()).unwrap();
+    vfs::Backend::attr_at(&*world.fs, &root, &*vfs::Backend::root(&*world.fs), &path, vfs::Wait::Allowed).is_ok()
+}
+
+/// The call with four bytes less to be written: the last, and the padding, of 4097.
+fn with_less_data(record: &[u8]) -> Vec<u8> {
+    let len = 4097u32.to_be_bytes();
+    let at = record.windows(4).position(|word| word == len).expect("the length of the data");
+    let mut other = record[..at].to_vec();
+    other.extend(4096u32.to_be_bytes());
+    other.extend(&record[at + 4..at + 4 + 4096]);
+    other.extend(&record[at + 4 + 4100..]);
+    let mark = (other.len() as u32 - 4) | 0x8000_0000;
+    other[..4].copy_from_slice(&mark.to_be_bytes());
+    other
+}

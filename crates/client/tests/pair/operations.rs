@@ -1,7 +1,9 @@
 //! What a program asks about paths: attributes, links, copies by the server, locks and changes, and how many round trips
 //! that takes.
 
+use std::cell::Cell;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use client::{
@@ -11,7 +13,7 @@ use client::{
 
 use crate::util::World;
 use crate::util::world::{PASSWORD, USER};
-use crate::wire::{Line, honest, join, join_by, soon};
+use crate::wire::{Line, Meddle, honest, join, join_by, soon};
 use crate::{pattern, story};
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
@@ -60,6 +62,113 @@ fn an_operation_on_a_path_is_one_round_trip_whatever_protects_it() {
             assert_eq!(world.server.open_count(), 0, "every compound closes what it opens");
         }
     });
+}
+
+/// From when it is armed, the how manieth message of the server says that the disk is full.
+fn refusing(nth: &Rc<Cell<Option<usize>>>) -> Meddle {
+    const NEXT_COMMAND: usize = 20;
+    const STATUS: usize = 8;
+    let nth = Rc::clone(nth);
+    Box::new(move |mut frame| {
+        let mut at = 4;
+        loop {
+            match nth.get() {
+                Some(0) => {
+                    frame[at + STATUS..at + STATUS + 4].copy_from_slice(&NtStatus::DISK_FULL.0.to_le_bytes());
+                    nth.set(None);
+                }
+                Some(left) => nth.set(Some(left - 1)),
+                None => {}
+            }
+            let next = frame[at + NEXT_COMMAND..at + NEXT_COMMAND + 4].try_into().unwrap();
+            match u32::from_le_bytes(next) as usize {
+                0 => return Some(frame),
+                next => at += next,
+            }
+        }
+    })
+}
+
+#[test]
+fn a_small_file_has_its_name_when_it_is_whole() {
+    story(async {
+        let world = World::new();
+        let nth = Rc::new(Cell::new(None));
+        let credentials = Credentials::password(USER, PASSWORD);
+        let client = join_by(&world, &Options::default(), credentials, refusing(&nth), Line::default()).await.unwrap();
+        let times = Times { written: Some(SystemTime::UNIX_EPOCH), ..Times::default() };
+        let data = pattern(4096);
+        // Behind CREATE: WRITE, times; and behind them RENAME and CLOSE.
+        for at in [1, 2, 3] {
+            for is_there in [false, true] {
+                if is_there {
+                    world.put("name", b"old");
+                }
+                nth.set(Some(at));
+                let error = client.write_as("part", "name", &data, &times).await.unwrap_err();
+                assert_eq!((error.status(), nth.get()), (Some(NtStatus::DISK_FULL), None), "{at}");
+                // The RENAME was done; only its answer is another.
+                let expected = if at == 3 { Some(data.clone()) } else { is_there.then(|| b"old".to_vec()) };
+                assert!(world.content("name") == expected, "{at}");
+                assert!(!world.exists("part"), "{at}");
+                assert_eq!(world.server.open_count(), 0, "{at}");
+                if world.exists("name") {
+                    client.remove("name").await.unwrap();
+                }
+            }
+        }
+        nth.set(Some(4));
+        assert!(client.write_as("part", "name", &data, &times).await.is_err(), "the CLOSE failed");
+        assert!(world.content("name").unwrap() == data && !world.exists("part"));
+        // What a server does.
+        client.mkdir("dir").await.unwrap();
+        let error = client.write_as("dir/part", "dir", &data, &times).await.unwrap_err();
+        assert!(error.status().is_some() && !world.exists("dir/part"), "{error}");
+        assert!(client.write_as("no/part", "no/name", &data, &times).await.unwrap_err().is_not_found());
+        world.put("part", b"of another time");
+        client.write_as("part", "name", b"", &Times::default()).await.unwrap();
+        assert_eq!((world.content("name").unwrap(), world.exists("part")), (Vec::new(), false));
+        client.write_as("part", "dir/other", &data, &times).await.unwrap();
+        assert_eq!(client.stat("dir/other").await.unwrap().times.written, times.written);
+        assert!(world.content("dir/other").unwrap() == data && !world.exists("part"));
+        assert_eq!(world.server.open_count(), 0);
+    });
+}
+
+#[test]
+fn a_small_file_with_another_name_is_two_round_trips() {
+    story(async {
+        for max_dialect in [Dialect::V2_0_2, Dialect::V2_1, Dialect::V3_1_1] {
+            let world = World::new();
+            let client = join_slowly(&world, &Options { max_dialect, ..Options::default() }).await;
+            let times = Times { written: Some(SystemTime::UNIX_EPOCH), ..Times::default() };
+            let data = pattern(4096);
+            let count = round_trips(async { client.write_as("part", "name", &data, &times).await.unwrap() }).await;
+            assert_eq!(count, 2, "{max_dialect}");
+            assert!(world.content("name").unwrap() == data && !world.exists("part"));
+            assert_eq!(world.server.open_count(), 0);
+        }
+    });
+}
+
+/// Nobody waits any more, at whatever point.
+#[test]
+fn a_small_file_that_is_given_up_leaves_nothing_open() {
+    for millis in 0..30 {
+        story(async move {
+            let world = World::new();
+            world.put("name", b"old");
+            let client = join_slowly(&world, &Options::default()).await;
+            let data = pattern(4096);
+            let times = Times::default();
+            let writing = client.write_as("part", "name", &data, &times);
+            let is_done = tokio::time::timeout(Duration::from_millis(millis * 10), writing).await.is_ok();
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert_eq!(world.server.open_count(), 0, "given up after {millis}");
+            let now = world.content("name").unwrap();
+            assert!(now == data || !is_done && now == b"old", "given up after {millis}");
+        });
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use client::{Entry, Stat, Times};
 use futures_util::StreamExt;
 
 use super::args::CpArgs;
+use super::budget::{Budget, Claim, TOO_MUCH};
 use super::change::{is_directory, make_one};
 use super::connect::Place;
 use super::report::Report;
@@ -24,7 +25,7 @@ pub fn cp(args: &CpArgs) -> Result<(), Failure> {
     let report = Report::new("cp");
     on_servers(&[args.from.clone(), args.to.clone()], &args.login, &report, async |places| {
         let [from, to] = &places[..] else { return Ok(()) };
-        let copier = Copier { args, report: &report };
+        let copier = Copier { args, report: &report, budget: Budget::default() };
         if let Err(trouble) = copier.named(from, to).await {
             copier.fail(from, &trouble);
         }
@@ -35,6 +36,7 @@ pub fn cp(args: &CpArgs) -> Result<(), Failure> {
 struct Copier<'a> {
     args: &'a CpArgs,
     report: &'a Report,
+    budget: Budget,
 }
 
 impl Copier<'_> {
@@ -63,7 +65,7 @@ impl Copier<'_> {
     ) -> Pin<Box<dyn Future<Output = Result<(), Trouble>> + 'a>> {
         Box::pin(async move {
             make_one(&to.remote, &to.path).await.map_err(|error| blame(&to, error))?;
-            let entries = from.remote.client.list(&from.path).await?;
+            let (entries, _claims) = self.entries(&from).await?;
             let (directories, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.stat.is_dir());
             let (from, to) = (&from, &to);
             let copies = futures_util::stream::iter(files).map(|entry| self.entry(from.clone(), to.clone(), entry));
@@ -79,6 +81,20 @@ impl Copier<'_> {
             }
             Ok(())
         })
+    }
+
+    /// What is in a directory. As long as it is being copied its names are remembered.
+    async fn entries(&self, from: &Place) -> Result<(Vec<Entry>, Vec<Claim>), Trouble> {
+        let mut listing = from.remote.client.listing(&from.path).await?;
+        let (mut entries, mut claims) = (Vec::new(), Vec::new());
+        while let Some(batch) = listing.next_batch().await? {
+            for entry in batch {
+                let claim = self.budget.claim(&[entry.name.as_ref()]);
+                claims.push(claim.ok_or_else(|| Trouble::Differs(TOO_MUCH.into()))?);
+                entries.push(entry);
+            }
+        }
+        Ok((entries, claims))
     }
 
     async fn directory(&self, from: &Place, to: Place, stat: &Stat, trail: &Trail) -> Result<(), Trouble> {
@@ -103,19 +119,33 @@ impl Copier<'_> {
         }
     }
 
-    async fn file(&self, from: &Place, to: &Place, stat: &Stat) -> Result<(), Trouble> {
-        let times = Times { written: stat.times.written, accessed: stat.times.accessed, ..Times::default() };
-        let temporary = Temporary::new(to, words::tag(stat.len_bytes, stat.times.written));
-        if !(from.is_with(to) && temporary.copy_of(&from.path, &times).await?) {
-            by_hand(from, to, &temporary, &times).await?;
+    /// What is like it was before it was read was not changed meanwhile. A listing may tell what was true some time ago,
+    /// so that one that differs is read once more.
+    async fn file(&self, from: &Place, to: &Place, listed: &Stat) -> Result<(), Trouble> {
+        let mut before = *listed;
+        for _ in 0..2 {
+            let temporary = Temporary::new(to, words::tag(before.len_bytes, before.times.written));
+            self.contents(from, to, &temporary, &before).await?;
+            let now = from.remote.client.stat(&from.path).await?;
+            if is_same(&before, &now) {
+                let named = async {
+                    temporary.must_have(now.len_bytes).await?;
+                    temporary.complete(now.len_bytes, None).await
+                };
+                return named.await.map_err(|trouble| blame_trouble(to, trouble));
+            }
+            temporary.remove().await;
+            before = now;
         }
-        // A file that grows meanwhile is copied as it was found or as it is now, but not with another length.
-        let now = from.remote.client.stat(&from.path).await?.len_bytes;
-        let named = async {
-            temporary.must_have(now).await?;
-            temporary.complete(now, None).await
-        };
-        named.await.map_err(|trouble| blame_trouble(to, trouble))
+        Err(Trouble::Differs("it was changed while it was copied; try again".into()))
+    }
+
+    async fn contents(&self, from: &Place, to: &Place, temporary: &Temporary<'_>, stat: &Stat) -> Result<(), Trouble> {
+        let times = Times { written: stat.times.written, accessed: stat.times.accessed, ..Times::default() };
+        if !(from.is_with(to) && temporary.copy_of(&from.path, &times).await?) {
+            by_hand(from, to, temporary, &times).await?;
+        }
+        Ok(())
     }
 
     fn fail(&self, place: &Place, trouble: &Trouble) {
@@ -124,6 +154,12 @@ impl Copier<'_> {
         }
         self.report.failure(place, trouble);
     }
+}
+
+/// Whether nobody has written to it in between. Reading it may have changed when it was last read.
+fn is_same(before: &Stat, now: &Stat) -> bool {
+    let mark = |stat: &Stat| (stat.kind, stat.len_bytes, stat.file_id, stat.times.written, stat.times.changed);
+    mark(before) == mark(now)
 }
 
 /// Copies through this machine's memory.

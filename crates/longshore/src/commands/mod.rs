@@ -3,6 +3,7 @@
 //! command ends with. No protocol is known here; what a server says is not trusted.
 
 pub mod args;
+mod budget;
 mod cat;
 mod change;
 pub mod connect;

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::args::LoginArgs;
 use super::words;
 use crate::failure::Failure;
-use crate::password::{VARIABLE, from_file};
+use crate::password::{VARIABLE, from_environment, from_file};
 
 /// The most that is read of what a helper says.
 const MOST_SAID_BYTES: u64 = 4096;
@@ -74,7 +74,7 @@ fn given(login: &LoginArgs) -> Result<Option<Zeroizing<String>>, Failure> {
     if let Some(command) = &login.password_command {
         return said_by(command).map(Some);
     }
-    Ok(std::env::var(VARIABLE).ok().map(Zeroizing::new))
+    from_environment()
 }
 
 /// Some systems hand out secrets in files that all may read; it is their owner's choice, but not a silent one.

@@ -94,3 +94,26 @@ fn files_are_copied_on_a_share() {
     assert!(scene.ill(1, &["cp", "@a", "@no/where"]).contains("OBJECT_PATH_NOT_FOUND"));
     assert_eq!(names(&scene.docs), ["a", "b", "d", "e"], "nothing temporary is left");
 }
+
+/// The length alone does not show it.
+#[test]
+fn what_is_changed_while_it_is_copied_gets_no_name() {
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let (scene, other) = (Scene::new(), Scene::new());
+    scene.file("a", pattern(20_000_000));
+    let file = std::fs::File::options().write(true).open(scene.docs.join("a")).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                file.write_all_at(b"other", 10_000_000).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        let said = [scene.ill(1, &["cp", "@a", "@b"]), scene.ill(1, &["cp", "@a", &other.url("b")])];
+        is_over.store(true, Relaxed);
+        assert!(said.iter().all(|said| said.contains("it was changed while it was copied")), "{said:?}");
+    });
+    assert_eq!((names(&scene.docs), names(&other.docs)), (vec!["a".to_owned()], vec![]));
+}

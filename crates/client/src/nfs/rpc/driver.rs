@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, Sleep};
 
 use super::connection::{Connection, Limits, Token};
@@ -39,6 +39,7 @@ enum Order {
 pub(crate) struct Handle {
     orders: mpsc::UnboundedSender<Order>,
     over: Arc<OnceLock<Failure>>,
+    losses: watch::Receiver<u64>,
     pool: Pool,
 }
 
@@ -70,6 +71,11 @@ impl Handle {
     /// Sends a call and waits for the answer.
     pub async fn call(&self, request: Request) -> Answer {
         self.send(request).answer().await
+    }
+
+    /// How many lines were lost. Who has the receiver does not keep the connection up.
+    pub fn losses(&self) -> watch::Receiver<u64> {
+        self.losses.clone()
     }
 
     /// See [`Connection::set_slots`].
@@ -110,6 +116,7 @@ pub(crate) async fn start(dial: Arc<dyn Dial>, port: u16, limits: Limits, first_
     let (orders, inbox) = mpsc::unbounded_channel();
     let over = Arc::<OnceLock<Failure>>::default();
     let pool = Pool::default();
+    let (lost, losses) = watch::channel(0);
     let driver = Driver {
         machine: Connection::new(limits, first_xid, Duration::ZERO),
         line: Some(Line { intake: Intake::new(receiver, pool.clone()), outlet: Outlet::new(sender) }),
@@ -122,11 +129,12 @@ pub(crate) async fn start(dial: Arc<dyn Dial>, port: u16, limits: Limits, first_
         pool: pool.clone(),
         waiting: HashMap::new(),
         over: Arc::clone(&over),
+        lost,
         started: Instant::now(),
         handles_gone: false,
     };
     tokio::spawn(driver.run());
-    Ok(Handle { orders, over, pool })
+    Ok(Handle { orders, over, losses, pool })
 }
 
 struct Line {
@@ -147,6 +155,7 @@ struct Driver {
     pool: Pool,
     waiting: HashMap<Token, oneshot::Sender<Answer>>,
     over: Arc<OnceLock<Failure>>,
+    lost: watch::Sender<u64>,
     started: Instant,
     handles_gone: bool,
 }
@@ -186,8 +195,8 @@ impl Driver {
                 Happened::Dialled(result) => self.dialled(result),
                 Happened::TimePassed => {
                     let now = self.now();
-                    if self.machine.tick(now) {
-                        self.line = None;
+                    if self.machine.tick(now) && self.line.take().is_some() {
+                        self.lost.send_modify(|count| *count += 1);
                     }
                 }
             }
@@ -321,6 +330,7 @@ impl Driver {
     }
 
     fn lose(&mut self, why: Failure) {
+        self.lost.send_modify(|count| *count += 1);
         let untouched = self.line.take().map(|line| line.outlet.untouched()).unwrap_or_default();
         self.machine.lost(why, &untouched);
     }

@@ -1,8 +1,11 @@
 //! NFS version 3 (RFC 1813): each operation as its call and what the answer must be. A call that is not done twice
 //! without harm is made once: when its answer is lost, whether it was done is not known, and the caller is told so.
 
+pub(super) mod lock;
+pub(super) mod lockd;
 mod names;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use bytes::Bytes;
@@ -32,15 +35,17 @@ pub(crate) struct Three {
     write_bytes: AtomicU32,
     /// What one listing asks for.
     pub listing_bytes: AtomicU32,
+    pub lockd: Arc<lockd::Lockd>,
 }
 
 impl Three {
-    pub fn new(lines: Lines, transfer_bytes: u32) -> Self {
+    pub fn new(lines: Lines, transfer_bytes: u32, lockd: Arc<lockd::Lockd>) -> Self {
         Self {
             lines,
             read_bytes: AtomicU32::new(transfer_bytes),
             write_bytes: AtomicU32::new(transfer_bytes),
             listing_bytes: AtomicU32::new(64 << 10),
+            lockd,
         }
     }
 

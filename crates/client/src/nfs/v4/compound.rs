@@ -150,6 +150,7 @@ impl<'a> Walk<'a> {
             | OpResult::Lookup(r)
             | OpResult::Savefh(r)
             | OpResult::Restorefh(r)
+            | OpResult::Verify(r)
             | OpResult::Clone(r)
             | OpResult::Delegreturn(r)
             | OpResult::Renew(r)

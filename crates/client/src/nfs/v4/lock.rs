@@ -15,6 +15,7 @@ use super::owner::Owner;
 use super::{Effect, Ops, Verdict, locked};
 use crate::error::ErrorKind;
 use crate::nfs::pace::Pace;
+use crate::nfs::ranges::{Granted, Keeper, Piece, Ranges};
 
 /// The locks of an open.
 #[derive(Debug, Default)]
@@ -25,23 +26,17 @@ pub(super) struct Locks {
     seqid: u32,
     /// Tells the owner from the one it was before the server forgot it.
     age: u32,
-    held: Vec<Lock>,
+    held: Ranges,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Lock {
-    range: Range<u64>,
-    exclusive: bool,
-}
-
-impl Lock {
+impl Piece {
     fn len_bytes(&self) -> u64 {
         // RFC 8881 18.10.3: all ones reach to the end of any file.
         if self.range.end == u64::MAX { u64::MAX } else { self.range.end.saturating_sub(self.range.start) }
     }
 
     fn kind(&self) -> LockType {
-        if self.exclusive { LockType::Write } else { LockType::Read }
+        if self.exclusive == Some(false) { LockType::Read } else { LockType::Write }
     }
 }
 
@@ -51,35 +46,42 @@ impl Held {
         if range.is_empty() {
             return Err(ErrorKind::Input("an empty range cannot be locked"));
         }
-        let lock = Lock { range, exclusive };
+        let piece = Piece { range, exclusive: Some(exclusive) };
         let mut waiting = Pace::new(Duration::MAX);
         loop {
-            let (held, lock) = (Arc::clone(self), lock.clone());
-            match in_task(async move { held.lock_here(&lock).await }).await {
+            let (held, piece) = (Arc::clone(self), piece.clone());
+            match in_task(async move { held.lock_here(piece).await }).await {
+                Ok(granted) => {
+                    granted.keep();
+                    return Ok(());
+                }
                 Err(ErrorKind::Nfs(status)) if wait && status == NfsStat4::DENIED.into() => {
                     waiting.wait().await;
                 }
-                outcome => return outcome,
+                Err(error) => return Err(error),
             }
         }
     }
 
-    async fn lock_here(&self, lock: &Lock) -> Result<(), ErrorKind> {
+    async fn lock_here(self: Arc<Self>, piece: Piece) -> Result<Granted<Self>, ErrorKind> {
+        let turn = self.turns.next().await;
+        let before = locked(&self.state).locks.held.within(&piece.range);
+        self.put(&piece).await?;
+        Ok(Granted::new(self, before, turn))
+    }
+
+    /// Has a range locked, or unlocked, as the piece says.
+    async fn put(&self, piece: &Piece) -> Result<(), ErrorKind> {
         let mut pace = Pace::new(self.four.lines.timeout);
         loop {
             self.usable()?;
             let (generation, before) = (self.four.generation(), self.stateid());
             let tried = {
                 let mut owner = self.owner.lock().await;
-                self.try_lock(&mut owner, lock, false).await?
+                self.try_put(&mut owner, piece).await?
             };
             match tried {
-                Ok(()) => {
-                    let locks = &mut locked(&self.state).locks.held;
-                    locks.retain(|held| held.range != lock.range);
-                    locks.push(lock.clone());
-                    return Ok(());
-                }
+                Ok(()) => return Ok(()),
                 Err(Verdict::Again(NfsStat4::DENIED)) => return Err(NfsStat4::DENIED.into()),
                 Err(Verdict::Lost(status)) if !pace.wait().await => return Err(status.into()),
                 Err(Verdict::Lost(_)) => self.had_again(before).await?,
@@ -88,7 +90,21 @@ impl Held {
         }
     }
 
-    async fn try_lock(&self, owner: &mut Owner, lock: &Lock, reclaim: bool) -> Result<Result<(), Verdict>, ErrorKind> {
+    /// The list is of what the server has when the owner is let go of.
+    async fn try_put(&self, owner: &mut Owner, piece: &Piece) -> Result<Result<(), Verdict>, ErrorKind> {
+        let tried = match piece.exclusive {
+            // What is closed is locked by nobody any more.
+            Some(_) if self.is_closed() => return Err(NfsStat4::BAD_STATEID.into()),
+            Some(_) => self.try_lock(owner, piece, false).await?,
+            None => self.try_unlock(owner, piece).await?,
+        };
+        if tried.is_ok() {
+            locked(&self.state).locks.held.set(piece);
+        }
+        Ok(tried)
+    }
+
+    async fn try_lock(&self, owner: &mut Owner, lock: &Piece, reclaim: bool) -> Result<Result<(), Verdict>, ErrorKind> {
         let (open_stateid, lock_stateid, lock_seqid, age) = {
             let state = locked(&self.state);
             (self.newest(state.stateid), state.locks.stateid, state.locks.seqid, state.locks.age)
@@ -146,30 +162,15 @@ impl Held {
 
     /// Unlocks a range.
     pub async fn unlock(self: &Arc<Self>, range: Range<u64>) -> Result<(), ErrorKind> {
-        let held = Arc::clone(self);
-        in_task(async move { held.unlock_here(range).await }).await
+        let (held, piece) = (Arc::clone(self), Piece { range, exclusive: None });
+        in_task(async move {
+            let _turn = held.turns.next().await;
+            held.put(&piece).await
+        })
+        .await
     }
 
-    async fn unlock_here(&self, range: Range<u64>) -> Result<(), ErrorKind> {
-        let mut pace = Pace::new(self.four.lines.timeout);
-        loop {
-            self.usable()?;
-            let (generation, before) = (self.four.generation(), self.stateid());
-            let tried = {
-                let mut owner = self.owner.lock().await;
-                self.try_unlock(&mut owner, &range).await?
-            };
-            match tried {
-                Ok(()) => return Ok(()),
-                Err(Verdict::Lost(status)) if !pace.wait().await => return Err(status.into()),
-                Err(Verdict::Lost(_)) => self.had_again(before).await?,
-                Err(verdict) => self.four.after(verdict, generation, &mut pace).await?,
-            }
-        }
-    }
-
-    async fn try_unlock(&self, owner: &mut Owner, range: &Range<u64>) -> Result<Result<(), Verdict>, ErrorKind> {
-        let lock = Lock { range: range.clone(), exclusive: true };
+    async fn try_unlock(&self, owner: &mut Owner, lock: &Piece) -> Result<Result<(), Verdict>, ErrorKind> {
         let (stateid, lock_seqid) = {
             let locks = &locked(&self.state).locks;
             (locks.stateid, locks.seqid)
@@ -193,18 +194,16 @@ impl Held {
             return Ok(Err(verdict));
         }
         let stateid = super::compound::result_of!(answer.walk()?.pass(1)?, Locku)?;
-        let locks = &mut locked(&self.state).locks;
-        locks.stateid = Some(stateid);
-        locks.held.retain(|held| held.range != lock.range);
+        locked(&self.state).locks.stateid = Some(stateid);
         Ok(Ok(()))
     }
 
     /// Before CLOSE, which a server may refuse while locks are held (RFC 8881 18.2.3).
     pub(super) async fn unlock_all(&self, owner: &mut Owner) {
-        let held: Vec<Lock> = locked(&self.state).locks.held.clone();
+        let held = locked(&self.state).locks.held.pieces();
         for lock in held {
             // CLOSE will say what it thinks of those that stay.
-            let _ = self.try_unlock(owner, &lock.range).await;
+            let _ = self.try_put(owner, &Piece { exclusive: None, ..lock }).await;
         }
     }
 
@@ -215,7 +214,7 @@ impl Held {
             locks.stateid = None;
             locks.seqid = 0;
             locks.age += 1;
-            locks.held.clone()
+            locks.held.pieces()
         };
         for lock in held {
             if self.try_lock(owner, &lock, reclaim).await?.is_err() {
@@ -224,6 +223,15 @@ impl Held {
             }
         }
         Ok(())
+    }
+}
+
+impl Keeper for Held {
+    async fn put_back(&self, pieces: Vec<Piece>) {
+        for piece in pieces {
+            // CLOSE gives back all, whatever becomes of this.
+            let _ = self.put(&piece).await;
+        }
     }
 }
 

@@ -30,9 +30,9 @@ use client::Who;
 pub(crate) use compound::{Answer, Ops};
 pub(crate) use copy::Span;
 pub(super) use io::{was_committed, was_read, was_written};
-pub(crate) use opens::{Held, NEW_FILE_MODE};
+pub(crate) use opens::{Held, NEW_FILE_MODE, in_task};
 use owner::Owners;
-pub(crate) use whole::Whole;
+pub(crate) use whole::{Small, Whole};
 
 /// A server that speaks version 4.
 #[derive(Debug)]

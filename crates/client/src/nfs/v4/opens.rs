@@ -13,6 +13,7 @@ use nfs_wire::xdr::Bounded;
 use super::super::Fh;
 use super::super::attr::Wanted;
 use super::super::pace::Pace;
+use super::super::ranges::Turns;
 use super::compound::result_of;
 use super::owner::{self, Owner};
 use super::{Answer, Effect, Four, Ops, Verdict, locked};
@@ -36,6 +37,7 @@ pub(crate) struct Held {
     pub(super) owner: tokio::sync::Mutex<Owner>,
     pub(super) state: Mutex<State>,
     pub(super) reopening: tokio::sync::Mutex<()>,
+    pub(super) turns: Turns,
     is_closed: AtomicBool,
 }
 
@@ -110,6 +112,7 @@ impl Four {
             owner: tokio::sync::Mutex::new(owner),
             state: Mutex::new(state),
             reopening: tokio::sync::Mutex::default(),
+            turns: Turns::default(),
             is_closed: AtomicBool::new(false),
         });
         locked(&self.opens).insert(number, Arc::downgrade(&held));
@@ -290,10 +293,12 @@ impl Held {
         if self.usable().is_err() {
             return Ok(());
         }
+        let _turn = self.turns.next().await;
         let mut owner = self.owner.lock().await;
-        self.unlock_all(&mut owner).await;
         let mut pace = Pace::new(self.four.lines.timeout);
         loop {
+            self.unlock_all(&mut owner).await;
+            let generation = self.four.generation();
             let stateid = locked(&self.state).stateid;
             let stateid = self.newest(stateid);
             let build = |ops: &mut Ops<'_>, seqid| {
@@ -302,8 +307,14 @@ impl Held {
             let (answer, verdict) = self.four.sequenced(&mut owner, Effect::Repeatable, build).await?;
             match verdict {
                 Verdict::Done => result_of!(answer.walk()?.pass(1)?, Close).map(drop)?,
-                Verdict::Again(status) if !pace.wait().await => return Err(status.into()),
-                Verdict::Again(_) => continue,
+                // It is the session that is gone: the open may be there, and is closed in another.
+                Verdict::Again(_)
+                | Verdict::Forgotten(
+                    NfsStat4::BADSESSION | NfsStat4::DEADSESSION | NfsStat4::CONN_NOT_BOUND_TO_SESSION,
+                ) => {
+                    self.four.after(verdict, generation, &mut pace).await?;
+                    continue;
+                }
                 Verdict::Forgotten(_) | Verdict::Lost(_) => {}
             }
             let gone = Owner { name: owner.name, seqid: owner.seqid };
@@ -314,7 +325,7 @@ impl Held {
 }
 
 /// In a task of its own, which goes on when nobody waits for it any more.
-pub(super) async fn in_task<T: Send + 'static>(
+pub(crate) async fn in_task<T: Send + 'static>(
     work: impl Future<Output = Result<T, ErrorKind>> + Send + 'static,
 ) -> Result<T, ErrorKind> {
     let done = tokio::spawn(work).await;

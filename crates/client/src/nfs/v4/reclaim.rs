@@ -64,6 +64,10 @@ impl Held {
         if self.stateid() != stateid {
             return self.usable();
         }
+        if self.is_closed() {
+            // Nobody would close it again.
+            return Err(NfsStat4::BAD_STATEID.into());
+        }
         let mut owner = self.owner.lock().await;
         *owner = locked(&self.four.owners).fresh();
         self.open_again(&mut owner).await;

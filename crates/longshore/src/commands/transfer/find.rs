@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::local::{Folder, Keep};
 use super::{Copying, Trouble, blocking, destination};
+use crate::commands::budget::{Claim, TOO_MUCH};
 use crate::commands::change;
 use crate::commands::connect::Place;
 use crate::commands::trail::{self, Trail};
@@ -22,8 +23,6 @@ use crate::commands::words;
 const AT_ONCE: usize = 8;
 /// How deep a tree of this machine may be.
 const MOST_DEPTH: usize = 256;
-/// How many directories may wait to be looked into.
-const MOST_DIRECTORIES: usize = 1_000_000;
 
 /// A file of a server, and where it goes.
 pub struct Download {
@@ -66,10 +65,6 @@ where
         let Some(found) = under_way.join_next().await else { return };
         copying.check(&found);
         pending.extend(found.unwrap_or_default());
-        if pending.len() > MOST_DIRECTORIES {
-            copying.report.failure("the tree", "it has more directories than can be remembered; the rest is left out");
-            pending.clear();
-        }
     }
 }
 
@@ -82,6 +77,8 @@ struct Source {
     into: Goal,
     local: PathBuf,
     trail: Option<Trail>,
+    /// Those the user named need none.
+    claim: Option<Claim>,
 }
 
 /// Where a directory's copy is.
@@ -125,13 +122,18 @@ async fn named(
     let local = if target.is_dir() && !is_exact { target.join(&name) } else { target.clone() };
     if is_dir && is_exact && target.is_dir() {
         let folder = Arc::new(blocking(move || Folder::named(&target)).await?);
-        tree(copying, Source { place: place.clone(), stat, into: Goal::This(folder), local, trail: None }, jobs).await;
+        tree(
+            copying,
+            Source { place: place.clone(), stat, into: Goal::This(folder), local, trail: None, claim: None },
+            jobs,
+        )
+        .await;
         return Ok(());
     }
     let (folder, name) = blocking(move || destination(&target, &name, is_exact, several)).await?;
     if is_dir {
         let into = Goal::Child(folder, name);
-        tree(copying, Source { place: place.clone(), stat, into, local, trail: None }, jobs).await;
+        tree(copying, Source { place: place.clone(), stat, into, local, trail: None, claim: None }, jobs).await;
     } else {
         copying.progress.found(stat.len_bytes);
         // That nobody takes it any more has been said.
@@ -161,7 +163,7 @@ async fn look_into(
     jobs: &Sender<Download>,
     found: &mut Vec<Source>,
 ) -> Result<(), Trouble> {
-    let Source { place, stat, into, local, trail } = source;
+    let Source { place, stat, into, local, trail, claim: _claim } = source;
     if let (Goal::Child(folder, name), true) = (&into, trail.is_some() && trail::is_link(&place).await?) {
         link_here(copying, &place, Arc::clone(folder), name.clone()).await;
         return Ok(());
@@ -181,8 +183,10 @@ async fn look_into(
                 _ if !words::is_plain(&name) => copying.report.failure(&place, "the server's name for it is none"),
                 FileKind::Directory => match trail.down(&stat) {
                     Ok(trail) => {
+                        let claim = copying.budget.claim(&[&place.path, &local, name.as_ref()]);
+                        let claim = Some(claim.ok_or(Trouble::Differs(TOO_MUCH.into()))?);
                         let into = Goal::Child(folder, name);
-                        found.push(Source { place, stat, into, local, trail: Some(trail) });
+                        found.push(Source { place, stat, into, local, trail: Some(trail), claim });
                     }
                     Err(why) => copying.report.failure(&place, why),
                 },
@@ -195,9 +199,6 @@ async fn look_into(
                 FileKind::Link => link_here(copying, &place, folder, name).await,
                 FileKind::Other => copying.report.warning(&place, "it is no file and left out"),
             }
-            if found.len() > MOST_DIRECTORIES {
-                return Err(Trouble::Differs("it has too many directories; the rest is left out".into()));
-            }
         }
     }
     Ok(())
@@ -208,6 +209,7 @@ struct Origin {
     local: PathBuf,
     place: Place,
     depth: usize,
+    claim: Option<Claim>,
 }
 
 /// Finds what is to be copied to a server.
@@ -266,7 +268,7 @@ async fn given(copying: &Arc<Copying>, source: PathBuf, place: &Place, jobs: &Se
         return Err(Trouble::Differs(format!("{} is a directory; -r copies directories", words::shown(&source))));
     }
     if metadata.is_dir() {
-        let top = Origin { local: source, place: place.clone(), depth: 0 };
+        let top = Origin { local: source, place: place.clone(), depth: 0, claim: None };
         walk(copying, top, |origin| {
             let (copying, jobs) = (Arc::clone(copying), jobs.clone());
             async move {
@@ -293,7 +295,7 @@ async fn look_into_local(
     jobs: &Sender<Upload>,
     found: &mut Vec<Origin>,
 ) -> Result<(), Trouble> {
-    let Origin { local, place, depth } = origin;
+    let Origin { local, place, depth, claim: _claim } = origin;
     if depth > MOST_DEPTH {
         return Err(Trouble::Differs("the tree is too deep; the rest is left out".into()));
     }
@@ -304,7 +306,9 @@ async fn look_into_local(
     for (name, kind, len_bytes) in entries {
         let (local, place) = (local.join(&name), place.join(&name));
         if kind.is_dir() {
-            found.push(Origin { local, place, depth: depth + 1 });
+            let claim = copying.budget.claim(&[&place.path, &local]);
+            let claim = Some(claim.ok_or(Trouble::Differs(TOO_MUCH.into()))?);
+            found.push(Origin { local, place, depth: depth + 1, claim });
         } else if kind.is_file() {
             copying.progress.found(len_bytes);
             if jobs.send(Upload { local, len_bytes, place }).await.is_err() {

@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinError, JoinSet};
 
 use super::args::{GetArgs, PutArgs, TransferArgs};
+use super::budget::Budget;
 use super::connect::{self, Place};
 use super::on_servers;
 use super::report::{Output, Piece, Report, reason};
@@ -41,6 +42,7 @@ pub struct Copying {
     sparse: bool,
     report: Arc<Report>,
     progress: Progress,
+    budget: Budget,
     /// Where lines for programs go.
     output: Option<Output>,
     /// What directories on a server are to be given in the end.
@@ -152,7 +154,8 @@ impl Copying {
     fn new(args: &TransferArgs, sparse: bool, report: &Arc<Report>) -> Arc<Self> {
         let (report, progress) = (Arc::clone(report), Progress::new());
         let output = args.json.then(Output::new);
-        Arc::new(Self { args: args.clone(), sparse, report, progress, output, directories: Mutex::default() })
+        let (args, budget, directories) = (args.clone(), Budget::default(), Mutex::default());
+        Arc::new(Self { args, sparse, report, progress, budget, output, directories })
     }
 
     /// Shows how far `work` is until it is done, and says what was done in all.

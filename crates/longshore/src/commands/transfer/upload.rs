@@ -58,14 +58,24 @@ async fn copy(copying: &Copying, job: &Upload) -> Result<Copied, Trouble> {
     let temporary = Temporary::new(&job.place, words::tag(len_bytes, keep.written));
     let times = copying.times(&keep);
     let (start, sha256) = match &source.data {
+        Some(data) if !copying.args.sync && !copying.args.checksum => {
+            temporary.write_and_name(data, &times).await?;
+            copying.progress.copied(data.len());
+            (0, None)
+        }
         Some(data) if !copying.args.sync => {
             temporary.write_whole(data, &times).await?;
             copying.progress.copied(data.len());
-            (0, copying.args.checksum.then(|| hash_of(data)))
+            let sha256 = hash_of(data);
+            temporary.complete(len_bytes, Some(&sha256)).await?;
+            (0, Some(sha256))
         }
-        _ => by_stream(copying, &temporary, source, &times).await?,
+        _ => {
+            let (start, sha256) = by_stream(copying, &temporary, source, &times).await?;
+            temporary.complete(len_bytes, sha256.as_deref()).await?;
+            (start, sha256)
+        }
     };
-    temporary.complete(len_bytes, sha256.as_deref()).await?;
     copying.set_mode(&job.place, &keep).await?;
     Ok(Copied::Whole { bytes: len_bytes - start, sha256 })
 }
@@ -110,6 +120,10 @@ impl Source {
             true => {
                 let mut data = vec![0; usize::try_from(len_bytes).unwrap_or(0)];
                 file.read_exact_at(&mut data, 0)?;
+                let now = file.metadata()?;
+                if now.len() != len_bytes || now.modified().ok() != metadata.modified().ok() {
+                    return Err(io::Error::other("it was changed while it was read; try again"));
+                }
                 Some(data)
             }
             false => None,
@@ -268,6 +282,11 @@ impl<'a> Temporary<'a> {
     /// Makes it of little data in one go.
     pub async fn write_whole(&self, data: &[u8], times: &Times) -> Result<(), client::Error> {
         self.target.remote.client.write_whole(&self.path, data, OpenHow::overwrite(), times).await
+    }
+
+    /// Makes it of little data and gives it its name, in as few round trips as that takes.
+    pub async fn write_and_name(&self, data: &[u8], times: &Times) -> Result<(), client::Error> {
+        self.target.remote.client.write_as(&self.path, &self.target.path, data, times).await
     }
 
     /// Has the server make it of a file it has; `false` when it does not know how.
