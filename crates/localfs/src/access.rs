@@ -1,7 +1,7 @@
 //! Attributes, rights and extended attributes of an open object. `node.rs` calls it. Descriptors that only name their
 //! object are reached through `/proc/self/fd`, which leads to the very object and to no name.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{
     Access as Rights, AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, XattrFlags, accessat,
@@ -109,7 +109,7 @@ impl LocalNode {
             return Err(VfsError::NotDirectory);
         }
         self.root.identity.enter_own()?;
-        let mut path = proc_path(&self.fd);
+        let mut path = ProcPath::of(&self.fd).to_vec();
         path.push(b'/');
         path.extend_from_slice(name.as_bytes());
         value(max_bytes, |buf| lgetxattr(&*path, key, buf))
@@ -151,25 +151,60 @@ impl LocalNode {
     }
 
     /// The way to the object where the descriptor itself does not serve.
-    fn through_proc(&self) -> Option<Vec<u8>> {
-        self.path_only.then(|| proc_path(&self.fd))
+    fn through_proc(&self) -> Option<ProcPath> {
+        self.path_only.then(|| ProcPath::of(&self.fd))
     }
 }
 
-fn proc_path(fd: &OwnedFd) -> Vec<u8> {
-    format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes()
+/// `/proc/self/fd/` and a number, without memory of its own.
+struct ProcPath {
+    bytes: [u8; 32],
+    len: usize,
 }
 
-/// A value of unknown length: a small buffer first, and the largest allowed when that does not do.
+impl ProcPath {
+    const DIRECTORY: &[u8] = b"/proc/self/fd/";
+
+    fn of(fd: &OwnedFd) -> Self {
+        let mut path = Self { bytes: [0; 32], len: 0 };
+        path.push(Self::DIRECTORY);
+        path.push(DecInt::from_fd(fd).as_bytes());
+        path
+    }
+
+    /// There is room for the longest number.
+    fn push(&mut self, part: &[u8]) {
+        for (at, byte) in self.bytes.iter_mut().skip(self.len).zip(part) {
+            *at = *byte;
+        }
+        self.len += part.len();
+    }
+}
+
+impl std::ops::Deref for ProcPath {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// A value of unknown length: a small buffer first, and the largest allowed when that does not do. One that is not there
+/// takes no memory.
 fn value(max_bytes: usize, get: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> VfsResult<Vec<u8>> {
     let max_bytes = max_bytes.min(XATTR_MAX_BYTES);
-    let mut buf = vec![0; max_bytes.clamp(1, FIRST_TRY_BYTES)];
-    let mut got = get(&mut buf);
-    if got == Err(Errno::RANGE) && max_bytes > buf.len() {
-        buf.resize(max_bytes, 0);
-        got = get(&mut buf);
-    }
-    let len = got.map_err(vfs_error)?;
+    let mut first = [0; FIRST_TRY_BYTES];
+    let first = first.get_mut(..max_bytes.clamp(1, FIRST_TRY_BYTES)).unwrap_or_default();
+    let (len, mut buf) = match get(first) {
+        Err(Errno::RANGE) if max_bytes > first.len() => {
+            let mut buf = vec![0; max_bytes];
+            (get(&mut buf).map_err(vfs_error)?, buf)
+        }
+        got => {
+            let len = got.map_err(vfs_error)?;
+            (len, first.get(..len).unwrap_or_default().to_vec())
+        }
+    };
     if len > max_bytes {
         return Err(VfsError::RangeTooSmall);
     }
