@@ -187,6 +187,7 @@ impl Figures {
             server_cpu_us_per_operation: of_each(measured.server_cpu_ns),
             server_cpu_seconds_per_gib: measured
                 .server_cpu_ns
+                .filter(|_| measured.bytes > 0)
                 .map(|ns| ns as f64 / 1e9 / (measured.bytes as f64 / f64::from(1 << 30))),
         }
     }
@@ -242,9 +243,11 @@ fn table(runs: &[Described<'_>], arguments: &LoadArgs) -> String {
 impl Figures {
     fn in_words(&self, run: &Run) -> String {
         let us = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |us| format!("{us:.1} µs"));
-        let server = match (&run.server, self.server_cpu_seconds_per_gib) {
-            (Some(name), Some(per_gib)) => {
-                format!("server {name} {} an operation, {per_gib:.3} s a GiB", us(self.server_cpu_us_per_operation))
+        let per_gib = self.server_cpu_seconds_per_gib.map(|seconds| format!(", {seconds:.3} s a GiB"));
+        let server = match (&run.server, self.server_cpu_us_per_operation) {
+            (Some(name), Some(_)) => {
+                let each = us(self.server_cpu_us_per_operation);
+                format!("server {name} {each} an operation{}", per_gib.unwrap_or_default())
             }
             _ => "server not on this machine".to_owned(),
         };
