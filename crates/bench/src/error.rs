@@ -1,6 +1,7 @@
 //! What can be wrong with a declaration, an observation or a report file. Every message is for the person who wrote the
 //! declaration or named the file; nothing here is a reason to panic.
 
+use crate::plan::Operation;
 use thiserror::Error;
 
 /// Why a plan, a set of observations or a report file was refused.
@@ -27,6 +28,12 @@ pub enum Error {
         /// What may be declared.
         allowed: String,
     },
+    /// An operation on files by their names, where one open file is worked on.
+    #[error("{0} is not done with one open file")]
+    NotOnOneFile(Operation),
+    /// An operation on an open file, where files are gone to by their names.
+    #[error("{0} is not done with many files by their names")]
+    NotOnNames(Operation),
     /// The baseline is not one of the targets.
     #[error("the baseline {0:?} is none of the targets")]
     NoSuchBaseline(String),

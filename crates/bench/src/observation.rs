@@ -98,17 +98,18 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// The value of a measure: bytes a second, nanoseconds, or nanoseconds of CPU for each byte. None when it was not
-    /// measured, or is zero or less so that no ratio can be made of it.
+    /// The value of a measure: bytes a second, nanoseconds, or nanoseconds of CPU for each byte; of what moved no bytes,
+    /// operations take their place. None when it was not measured, or is zero or less so that no ratio can be made of it.
     pub fn value(&self, measure: Measure) -> Option<f64> {
+        let moved = if self.bytes > 0 { self.bytes } else { self.operations } as f64;
         let value = match measure {
-            Measure::Throughput => Some(self.bytes as f64 / (self.elapsed_ns as f64 / 1e9)),
+            Measure::Throughput => Some(moved / (self.elapsed_ns as f64 / 1e9)),
             Measure::LatencyMean => self.latency.mean_ns(),
             Measure::LatencyP50 => self.latency.quantile_ns(0.5).map(|ns| ns as f64),
             Measure::LatencyP99 => self.latency.quantile_ns(0.99).map(|ns| ns as f64),
             Measure::LatencyP999 => self.latency.quantile_ns(0.999).map(|ns| ns as f64),
-            Measure::ClientCpu => self.client_cpu_ns.map(|ns| ns as f64 / self.bytes as f64),
-            Measure::ServerCpu => self.server_cpu_ns.map(|ns| ns as f64 / self.bytes as f64),
+            Measure::ClientCpu => self.client_cpu_ns.map(|ns| ns as f64 / moved),
+            Measure::ServerCpu => self.server_cpu_ns.map(|ns| ns as f64 / moved),
         };
         value.filter(|v| v.is_finite() && *v > 0.0)
     }
@@ -145,8 +146,16 @@ mod tests {
     }
 
     #[test]
+    fn what_moves_no_bytes_is_compared_by_its_operations() {
+        let of = |operations| Measurement { operations, ..measured(0, 100, Some(3_000)) };
+        assert_eq!(of(30).value(Measure::Throughput), Some(60.0));
+        assert_eq!(of(30).value(Measure::ClientCpu), Some(100.0));
+        assert_eq!(of(30).gain_over(&of(10), Measure::Throughput), Some(3.0));
+    }
+
+    #[test]
     fn what_was_not_measured_has_no_value() {
-        let nothing = Measurement { elapsed_ns: 0, ..measured(0, 5, Some(5)) };
+        let nothing = Measurement { elapsed_ns: 0, operations: 0, ..measured(0, 5, Some(5)) };
         for measure in [Measure::Throughput, Measure::ClientCpu, Measure::ServerCpu] {
             assert_eq!(nothing.value(measure), None, "{measure}");
         }

@@ -16,6 +16,8 @@ pub const MAX_TARGETS: usize = 32;
 pub const MAX_CELLS: usize = 2_000;
 /// The most runs in all: days of measuring. It bounds what a report holds, and how long a file can make its reader compute.
 pub const MAX_RUNS: usize = 100_000;
+/// The most files of one connection: more than a directory should hold.
+pub const MAX_FILES: u32 = 10_000_000;
 /// The longest label in bytes.
 pub const MAX_LABEL_BYTES: usize = 400;
 const MAX_MS: u64 = 24 * 3_600 * 1_000;
@@ -45,6 +47,36 @@ pub enum Operation {
     Rw,
     /// Reads and writes at random offsets, mixed likewise.
     RandRw,
+    /// Small files opened, read whole and closed.
+    FileRead,
+    /// Empty files made.
+    FileCreate,
+    /// Files' attributes asked for by name.
+    FileStat,
+    /// A directory listed with its entries' attributes. What is counted is entries.
+    FileList,
+    /// Files removed.
+    FileDelete,
+}
+
+impl Operation {
+    /// Whether it works on many files by their names, not on the contents of one that is open.
+    pub fn is_on_names(self) -> bool {
+        match self {
+            Self::Read | Self::Write | Self::RandRead | Self::RandWrite | Self::Rw | Self::RandRw => false,
+            Self::FileRead | Self::FileCreate | Self::FileStat | Self::FileList | Self::FileDelete => true,
+        }
+    }
+
+    /// Whether it can be done once with each file: a run ends early when it has been.
+    pub fn uses_files_up(self) -> bool {
+        matches!(self, Self::FileCreate | Self::FileDelete)
+    }
+
+    /// Whether bytes of files are moved. What moves none is counted in operations.
+    pub fn moves_bytes(self) -> bool {
+        !self.is_on_names() || self == Self::FileRead
+    }
 }
 
 impl Display for Operation {
@@ -56,6 +88,11 @@ impl Display for Operation {
             Self::RandWrite => "randwrite",
             Self::Rw => "rw",
             Self::RandRw => "randrw",
+            Self::FileRead => "fileread",
+            Self::FileCreate => "filecreate",
+            Self::FileStat => "filestat",
+            Self::FileList => "filelist",
+            Self::FileDelete => "filedelete",
         })
     }
 }
@@ -64,7 +101,7 @@ impl Display for Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Bytes a second. With one block size it is also operations a second.
+    /// Bytes a second, which with one block size is operations a second too; operations a second where no bytes are moved.
     Throughput,
     /// Mean completion latency.
     LatencyMean,
@@ -74,9 +111,9 @@ pub enum Measure {
     LatencyP99,
     /// The completion latency that one operation in a thousand exceeds.
     LatencyP999,
-    /// The client's CPU time for each byte.
+    /// The client's CPU time for each byte, or for each operation where no bytes are moved.
     ClientCpu,
-    /// The server's CPU time for each byte, where it can be seen.
+    /// The server's likewise, where it can be seen.
     ServerCpu,
 }
 
@@ -134,6 +171,9 @@ pub struct Declaration {
     pub in_flight: u32,
     /// Reads among a hundred operations of a mixed run (fio's rwmixread).
     pub rwmixread: u8,
+    /// How many files each connection has, where an operation is on many (fio's nrfiles).
+    #[serde(default = "one_file")]
+    pub files: u32,
     /// How often everything is repeated.
     pub blocks: u32,
     /// The order of cells, the intervals and the Monte Carlo p-values come from this.
@@ -146,6 +186,10 @@ pub struct Declaration {
     pub measures: Vec<Measure>,
     /// By what it is judged.
     pub criteria: Criteria,
+}
+
+fn one_file() -> u32 {
+    1
 }
 
 /// One thing to run: a target doing an operation at a block size over a number of connections.
@@ -318,6 +362,7 @@ fn check_numbers(declared: &Declaration) -> Result<(), Error> {
     }
     within("the number in flight", declared.in_flight, 1..=65_536, "")?;
     within("rwmixread", declared.rwmixread, 0..=100, "")?;
+    within("the number of files", declared.files, 1..=MAX_FILES, "")?;
     within("the warm-up", declared.warm_up_ms, 0..=MAX_MS, "ms")?;
     within("the run length", declared.run_ms, 1..=MAX_MS, "ms")
 }
@@ -367,6 +412,7 @@ mod tests {
             connections: vec![1],
             in_flight: 16,
             rwmixread: 50,
+            files: 1,
             blocks: 8,
             seed: 20_261_130,
             warm_up_ms: 500,

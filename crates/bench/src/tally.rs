@@ -20,6 +20,7 @@ pub struct Tally {
     recorder: Recorder,
     bytes: u64,
     operations: u64,
+    ended_ns: u64,
 }
 
 /// What was counted.
@@ -31,12 +32,14 @@ pub struct Counted {
     pub operations: u64,
     /// How long each took.
     pub latency: Histogram,
+    /// When it ended, in nanoseconds since the load began: with the window, or before when there was nothing left to do.
+    pub ended_ns: u64,
 }
 
 impl Tally {
     /// Counts in this window.
     pub fn new(window: Window) -> Self {
-        Self { window, recorder: Recorder::default(), bytes: 0, operations: 0 }
+        Self { window, recorder: Recorder::default(), bytes: 0, operations: 0, ended_ns: window.until_ns }
     }
 
     /// A request of so many bytes, sent and completed at these times.
@@ -48,9 +51,23 @@ impl Tally {
         }
     }
 
+    /// An answer that so many operations were done with, such as entries of a directory; its latency is one.
+    pub fn completed_many(&mut self, sent_ns: u64, done_ns: u64, operations: u64) {
+        if operations > 0 && (self.window.from_ns..self.window.until_ns).contains(&done_ns) {
+            self.recorder.record(done_ns.saturating_sub(sent_ns));
+            self.operations = self.operations.saturating_add(operations);
+        }
+    }
+
+    /// There is nothing left to do. What counts ends now, if it has not.
+    pub fn ended(&mut self, now_ns: u64) {
+        self.ended_ns = self.window.until_ns.min(now_ns);
+    }
+
     /// What was counted.
     pub fn finish(&self) -> Counted {
-        Counted { bytes: self.bytes, operations: self.operations, latency: self.recorder.finish() }
+        let (bytes, operations, ended_ns) = (self.bytes, self.operations, self.ended_ns);
+        Counted { bytes, operations, latency: self.recorder.finish(), ended_ns }
     }
 }
 
@@ -60,6 +77,7 @@ impl Counted {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.operations = self.operations.saturating_add(other.operations);
         self.latency.merge(&other.latency);
+        self.ended_ns = self.ended_ns.max(other.ended_ns);
     }
 }
 
@@ -77,6 +95,29 @@ mod tests {
         let counted = tally.finish();
         assert_eq!((counted.operations, counted.bytes, counted.latency.count()), (2, 20, 2));
         assert_eq!((counted.latency.min_ns(), counted.latency.max_ns()), (49, 60));
+    }
+
+    #[test]
+    fn entries_are_operations_and_their_answer_has_one_latency() {
+        let mut tally = Tally::new(Window { from_ns: 100, until_ns: 200 });
+        tally.completed_many(0, 99, 50);
+        tally.completed_many(110, 150, 36);
+        tally.completed_many(110, 150, 0);
+        let counted = tally.finish();
+        assert_eq!((counted.operations, counted.bytes, counted.latency.count()), (36, 0, 1));
+    }
+
+    #[test]
+    fn what_was_used_up_early_ended_early_and_the_last_job_says_when() {
+        let of = |now_ns| {
+            let mut tally = Tally::new(Window { from_ns: 100, until_ns: 200 });
+            tally.ended(now_ns);
+            tally.finish()
+        };
+        assert_eq!((of(150).ended_ns, of(250).ended_ns), (150, 200));
+        let mut all = Counted::default();
+        [150, 120].iter().for_each(|now_ns| all.add(&of(*now_ns)));
+        assert_eq!(all.ended_ns, 150);
     }
 
     #[test]

@@ -216,6 +216,7 @@ mod tests {
             connections: vec![1],
             in_flight: 1,
             rwmixread: 50,
+            files: 1,
             blocks: 8,
             seed: 1,
             warm_up_ms: 0,

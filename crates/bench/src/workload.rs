@@ -2,7 +2,7 @@
 //! gives again for ever. The command line's jobs ask for one request after another; nothing here sends any.
 
 use crate::Error;
-use crate::plan::Operation;
+use crate::plan::{MAX_FILES, Operation};
 use crate::rng::{Rng, Stream};
 
 /// What one job does to its file.
@@ -16,15 +16,17 @@ pub struct Workload {
     pub block_bytes: u32,
     /// Bytes of the job's file. What is left behind its last whole block is not touched.
     pub size_bytes: u64,
+    /// The job's files, where the operation is on many; each has one block.
+    pub files: u32,
 }
 
 impl Workload {
     /// Whether anything is written.
     pub fn writes(&self) -> bool {
         match self.operation {
-            Operation::Read | Operation::RandRead => false,
             Operation::Write | Operation::RandWrite => true,
             Operation::Rw | Operation::RandRw => self.rwmixread < 100,
+            _ => false,
         }
     }
 }
@@ -61,6 +63,9 @@ pub struct Requests {
 impl Requests {
     /// The requests of the job of this number.
     pub fn new(workload: Workload, seed: u64, job: u32) -> Result<Self, Error> {
+        if workload.operation.is_on_names() {
+            return Err(Error::NotOnOneFile(workload.operation));
+        }
         let out_of_range = |allowed: String| Error::OutOfRange {
             what: "the size of a job's file",
             value: workload.size_bytes.to_string(),
@@ -78,17 +83,18 @@ impl Requests {
         let kind = self.draw_kind();
         let block = match self.workload.operation {
             Operation::Read | Operation::Write | Operation::Rw => self.in_sequence(kind),
-            Operation::RandRead | Operation::RandWrite | Operation::RandRw => self.rng.below(self.blocks),
+            _ => self.rng.below(self.blocks),
         };
         Request { kind, offset_bytes: u64::from(block) * u64::from(self.workload.block_bytes) }
     }
 
     fn draw_kind(&mut self) -> Kind {
         match self.workload.operation {
-            Operation::Read | Operation::RandRead => Kind::Read,
             Operation::Write | Operation::RandWrite => Kind::Write,
-            Operation::Rw | Operation::RandRw if self.rng.below(100) < u32::from(self.workload.rwmixread) => Kind::Read,
-            Operation::Rw | Operation::RandRw => Kind::Write,
+            Operation::Rw | Operation::RandRw if self.rng.below(100) >= u32::from(self.workload.rwmixread) => {
+                Kind::Write
+            }
+            _ => Kind::Read,
         }
     }
 
@@ -103,12 +109,77 @@ impl Requests {
     }
 }
 
+/// The files a job goes to, by their numbers from 0: at random and without an end, or each once where that is all that can be
+/// done with it.
+#[derive(Debug, Clone)]
+pub struct Visits {
+    workload: Workload,
+    next: u32,
+    rng: Rng,
+}
+
+impl Visits {
+    /// The visits of the job of this number.
+    pub fn new(workload: Workload, seed: u64, job: u32) -> Result<Self, Error> {
+        if !workload.operation.is_on_names() {
+            return Err(Error::NotOnNames(workload.operation));
+        }
+        let (allowed, value) = (1..=MAX_FILES, workload.files);
+        if !allowed.contains(&value) {
+            let allowed = format!("{} to {}", allowed.start(), allowed.end());
+            return Err(Error::OutOfRange { what: "the number of files", value: value.to_string(), allowed });
+        }
+        Ok(Self { workload, next: 0, rng: Rng::new(seed, Stream::Requests(job)) })
+    }
+
+    /// The next file; none when all were used up.
+    pub fn draw(&mut self) -> Option<u32> {
+        if !self.workload.operation.uses_files_up() {
+            return Some(self.rng.below(self.workload.files));
+        }
+        let file = self.next;
+        self.next += u32::from(file < self.workload.files);
+        (file < self.workload.files).then_some(file)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn visits(operation: Operation, files: u32) -> Visits {
+        let workload = Workload { operation, rwmixread: 0, block_bytes: 4_096, size_bytes: 0, files };
+        Visits::new(workload, 7, 0).unwrap()
+    }
+
+    #[test]
+    fn files_are_used_up_in_their_order_and_once() {
+        for operation in [Operation::FileCreate, Operation::FileDelete] {
+            let mut visits = visits(operation, 3);
+            let drawn: Vec<_> = (0..5).map(|_| visits.draw()).collect();
+            assert_eq!(drawn, [Some(0), Some(1), Some(2), None, None], "{operation}");
+        }
+    }
+
+    #[test]
+    fn other_visits_reach_all_files_and_do_not_end() {
+        for operation in [Operation::FileRead, Operation::FileStat] {
+            let mut visits = visits(operation, 64);
+            let drawn: std::collections::BTreeSet<_> = (0..2_000).map(|_| visits.draw().unwrap()).collect();
+            assert_eq!((drawn.len(), drawn.last()), (64, Some(&63)), "{operation}");
+        }
+    }
+
+    #[test]
+    fn each_operation_has_its_own_sequence() {
+        let workload = requests(Operation::Read, 4_096, 0).workload;
+        assert!(Visits::new(workload, 0, 0).is_err());
+        assert!(Requests::new(Workload { operation: Operation::FileStat, ..workload }, 0, 0).is_err());
+        assert!(Visits::new(Workload { operation: Operation::FileStat, files: 0, ..workload }, 0, 0).is_err());
+    }
+
     fn requests(operation: Operation, size_bytes: u64, rwmixread: u8) -> Requests {
-        Requests::new(Workload { operation, rwmixread, block_bytes: 4_096, size_bytes }, 7, 0).unwrap()
+        Requests::new(Workload { operation, rwmixread, block_bytes: 4_096, size_bytes, files: 1 }, 7, 0).unwrap()
     }
 
     #[test]
@@ -143,7 +214,8 @@ mod tests {
 
     #[test]
     fn a_seed_repeats_and_jobs_differ() {
-        let workload = Workload { operation: Operation::RandRead, rwmixread: 0, block_bytes: 512, size_bytes: 1 << 30 };
+        let operation = Operation::RandRead;
+        let workload = Workload { operation, rwmixread: 0, block_bytes: 512, size_bytes: 1 << 30, files: 1 };
         let first = |seed, job| {
             let mut requests = Requests::new(workload, seed, job).unwrap();
             (0..8).map(|_| requests.draw().offset_bytes).collect::<Vec<_>>()
@@ -156,7 +228,8 @@ mod tests {
     #[test]
     fn a_file_without_a_whole_block_is_refused() {
         let of = |block_bytes, size_bytes| {
-            Requests::new(Workload { operation: Operation::Read, rwmixread: 0, block_bytes, size_bytes }, 0, 0)
+            let operation = Operation::Read;
+            Requests::new(Workload { operation, rwmixread: 0, block_bytes, size_bytes, files: 1 }, 0, 0)
         };
         assert!(of(4_096, 4_095).is_err() && of(0, 4_096).is_err() && of(1, 1 << 33).is_err());
         assert!(of(4_096, 4_096).is_ok());

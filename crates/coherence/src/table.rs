@@ -58,7 +58,7 @@ pub struct Table {
 }
 
 pub(crate) struct Inner {
-    shards: Box<[Mutex<HashSet<Entry>>]>,
+    shards: Box<[Mutex<Shard>]>,
     deadlines: Mutex<BTreeSet<(Instant, FileId, HolderKey)>>,
     tickets: AtomicU64,
     pub(crate) limits: Limits,
@@ -72,6 +72,28 @@ struct Served {
     sink: Arc<dyn EffectSink>,
     way: Arc<dyn GivesWay>,
     recall_deadline_ms: u64,
+}
+
+/// The files of a shard.
+#[derive(Default)]
+struct Shard {
+    files: HashSet<Entry>,
+    /// The one that went last: the next to come takes its memory, so that a moment's claim on a file without any takes none.
+    spare: Option<Arc<File>>,
+}
+
+impl Shard {
+    /// An entry for a file that has none.
+    fn make(&mut self, id: FileId) -> Arc<File> {
+        let mut file = self.spare.take().unwrap_or_else(|| Arc::new(File::new(id)));
+        match Arc::get_mut(&mut file) {
+            Some(file) => *file = File::new(id),
+            // Somebody has found it before it went, and looks at it still.
+            None => file = Arc::new(File::new(id)),
+        }
+        self.files.insert(Entry(Arc::clone(&file)));
+        file
+    }
 }
 
 /// A file in a shard's set, found by its id.
@@ -304,7 +326,7 @@ impl Table {
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         for shard in &self.inner.shards {
-            let files: Vec<_> = shard.lock().iter().map(|entry| Arc::clone(&entry.0)).collect();
+            let files: Vec<_> = shard.lock().files.iter().map(|entry| Arc::clone(&entry.0)).collect();
             stats.files += files.len();
             for file in files {
                 file.look(|state| {
@@ -377,24 +399,22 @@ impl Inner {
         result
     }
 
-    fn shard(&self, id: &FileId) -> &Mutex<HashSet<Entry>> {
+    fn shard(&self, id: &FileId) -> &Mutex<Shard> {
         let mixed =
             (id.ino ^ id.dev.rotate_left(32) ^ id.generation.rotate_left(16)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &self.shards[(mixed >> 32) as usize % SHARDS]
     }
 
     fn find(&self, id: FileId) -> Option<Arc<File>> {
-        self.shard(&id).lock().get(&id).map(|entry| Arc::clone(&entry.0))
+        self.shard(&id).lock().files.get(&id).map(|entry| Arc::clone(&entry.0))
     }
 
     fn find_or_make(&self, id: FileId) -> Arc<File> {
         let mut shard = self.shard(&id).lock();
-        if let Some(entry) = shard.get(&id) {
-            return Arc::clone(&entry.0);
+        match shard.files.get(&id) {
+            Some(entry) => Arc::clone(&entry.0),
+            None => shard.make(id),
         }
-        let file = Arc::new(File::new(id));
-        shard.insert(Entry(Arc::clone(&file)));
-        file
     }
 
     /// Drops the entry of a file that has no claim left, unless one came meanwhile.
@@ -408,10 +428,12 @@ impl Inner {
         if !retired {
             return;
         }
-        shard.remove(&file.id);
-        if shard.capacity() > 64 && shard.len() < shard.capacity() / 8 {
-            let roomy = shard.len() * 2;
-            shard.shrink_to(roomy);
+        let gone = shard.files.take(&file.id);
+        shard.spare = gone.map(|entry| entry.0);
+        let files = &mut shard.files;
+        if files.capacity() > 64 && files.len() < files.capacity() / 8 {
+            let roomy = files.len() * 2;
+            files.shrink_to(roomy);
         }
     }
 

@@ -1,27 +1,21 @@
 //! Attributes, rights and extended attributes of an open object. `node.rs` calls it. Descriptors that only name their
 //! object are reached through `/proc/self/fd`, which leads to the very object and to no name.
 
-use std::os::fd::{AsRawFd, OwnedFd};
-
 use rustix::fs::{
     Access as Rights, AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, XattrFlags, accessat,
     chmodat, chownat, ftruncate, utimensat,
 };
-use rustix::fs::{
-    fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, lgetxattr, listxattr, removexattr, setxattr,
-};
+use rustix::fs::{fgetxattr, flistxattr, fremovexattr, fsetxattr, listxattr, removexattr, setxattr};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 use vfs::{Access, AccessMask, Cred, FileKind, Name, SetAttr, SetTime, VfsError, VfsResult};
 
 use crate::errno::vfs_error;
 use crate::node::LocalNode;
+use crate::xattr::{self, ProcPath, value};
 
-/// What most values fit in at the first try.
-const FIRST_TRY_BYTES: usize = 512;
-
-/// The longest list of names the kernel gives (XATTR_LIST_MAX), and the longest value (XATTR_SIZE_MAX).
-const XATTR_MAX_BYTES: usize = 65536;
+/// The longest list of names the kernel gives (XATTR_LIST_MAX).
+const XATTR_LIST_MAX_BYTES: usize = 65536;
 
 impl LocalNode {
     pub fn change_attr(&self, cred: &Cred, set: &SetAttr) -> VfsResult<()> {
@@ -98,9 +92,9 @@ impl LocalNode {
 
     pub fn xattr_value(&self, key: &str, max_bytes: usize) -> VfsResult<Vec<u8>> {
         self.root.identity.enter_own()?;
-        match self.through_proc() {
-            None => value(max_bytes, |buf| fgetxattr(&self.fd, key, buf)),
-            Some(path) => value(max_bytes, |buf| getxattr(&*path, key, buf)),
+        match self.path_only {
+            false => value(max_bytes, |buf| fgetxattr(&self.fd, key, buf)),
+            true => value(max_bytes, |buf| xattr::of_named(&self.root.procfs, &self.fd, key, buf)),
         }
     }
 
@@ -109,10 +103,7 @@ impl LocalNode {
             return Err(VfsError::NotDirectory);
         }
         self.root.identity.enter_own()?;
-        let mut path = proc_path(&self.fd);
-        path.push(b'/');
-        path.extend_from_slice(name.as_bytes());
-        value(max_bytes, |buf| lgetxattr(&*path, key, buf))
+        value(max_bytes, |buf| xattr::of_entry(&self.fd, name.as_bytes(), key, buf))
     }
 
     pub fn put_xattr(&self, cred: &Cred, key: &str, value: &[u8]) -> VfsResult<()> {
@@ -142,7 +133,7 @@ impl LocalNode {
     pub fn xattr_list(&self) -> VfsResult<Vec<String>> {
         self.root.identity.enter_own()?;
         let path = self.through_proc();
-        let list = value(XATTR_MAX_BYTES, |buf| match &path {
+        let list = value(XATTR_LIST_MAX_BYTES, |buf| match &path {
             None => flistxattr(&self.fd, buf),
             Some(path) => listxattr(&**path, buf),
         })?;
@@ -151,30 +142,9 @@ impl LocalNode {
     }
 
     /// The way to the object where the descriptor itself does not serve.
-    fn through_proc(&self) -> Option<Vec<u8>> {
-        self.path_only.then(|| proc_path(&self.fd))
+    fn through_proc(&self) -> Option<ProcPath> {
+        self.path_only.then(|| ProcPath::of(&self.fd))
     }
-}
-
-fn proc_path(fd: &OwnedFd) -> Vec<u8> {
-    format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes()
-}
-
-/// A value of unknown length: a small buffer first, and the largest allowed when that does not do.
-fn value(max_bytes: usize, get: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> VfsResult<Vec<u8>> {
-    let max_bytes = max_bytes.min(XATTR_MAX_BYTES);
-    let mut buf = vec![0; max_bytes.clamp(1, FIRST_TRY_BYTES)];
-    let mut got = get(&mut buf);
-    if got == Err(Errno::RANGE) && max_bytes > buf.len() {
-        buf.resize(max_bytes, 0);
-        got = get(&mut buf);
-    }
-    let len = got.map_err(vfs_error)?;
-    if len > max_bytes {
-        return Err(VfsError::RangeTooSmall);
-    }
-    buf.truncate(len);
-    Ok(buf)
 }
 
 fn timespec(set: Option<SetTime>) -> VfsResult<Timespec> {

@@ -356,6 +356,17 @@ impl Backend for LocalFs {
         self.root.entry_handle(dir, name)
     }
 
+    fn handle_of_entry(&self, cred: &Cred, dir: &dyn Node, name: vfs::Name<'_>, node: &dyn Node) -> VfsResult<Vec<u8>> {
+        if let Some(handle) = self.root.kernel_handle_of_node(LocalNode::of(&self.root, node)?) {
+            return Ok(handle);
+        }
+        match self.entry_handle(cred, dir, name) {
+            Ok((attr, handle)) if attr.id == node.id() => Ok(handle),
+            // The name means something else by now, or may not be looked up by who made it.
+            _ => self.handle_of(node),
+        }
+    }
+
     fn open_handle(&self, cred: &Cred, handle: &[u8], access: Access, wait: Wait) -> VfsResult<Opened> {
         // The kernel has no way to open by handle only what is in memory.
         if wait == Wait::Never {

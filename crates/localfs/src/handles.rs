@@ -65,10 +65,7 @@ fn says_number(handle: &[u8], ino: u64) -> bool {
 impl Root {
     /// See [`vfs::Backend::handle_of`].
     pub fn handle_of(&self, node: &LocalNode) -> VfsResult<Vec<u8>> {
-        if self.takes_kernel_handles(node.id)
-            && let Some((kind, bytes)) = sys::name_to_handle(&node.fd, c"").ok()
-            && let Some(handle) = kernel_handle(kind, &bytes)
-        {
+        if let Some(handle) = self.kernel_handle_of_node(node) {
             return Ok(handle);
         }
         if let Ok(path) = self.path_of(node) {
@@ -112,6 +109,22 @@ impl Root {
     /// A handle of another file system mounted below would be looked for on the root's.
     fn takes_kernel_handles(&self, id: FileId) -> bool {
         self.handles.mount.is_some() && id.dev == self.id.dev
+    }
+
+    /// The kernel's handle of an open object; none where it has none. No system call where it has been told before.
+    pub fn kernel_handle_of_node(&self, node: &LocalNode) -> Option<Vec<u8>> {
+        if !self.takes_kernel_handles(node.id) {
+            return None;
+        }
+        if let Some(handle) = self.handles.known.find(node.id) {
+            return Some(handle);
+        }
+        let (kind, bytes) = sys::name_to_handle(&node.fd, c"").ok()?;
+        let handle = kernel_handle(kind, &bytes)?;
+        if let Some(born) = node.born() {
+            self.handles.known.remember(node.id, born, &handle, stat::now());
+        }
+        Some(handle)
     }
 
     /// The kernel's handle of an entry whose attributes were just read.

@@ -20,6 +20,7 @@ mod resolve;
 mod spell;
 mod stat;
 mod sys;
+mod xattr;
 
 pub use fs::{LocalFs, LocalFsOptions, OpenRootError};
 pub use identity::run_as_process;

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use vfs::{
-    Access, AccessMask, Attr, Cred, DirEntry, FileId, FileKind, Name, Node, PagePipe, SetAttr, Sync, VfsError,
-    VfsResult, Wait,
+    Access, AccessMask, Attr, Cred, DirEntry, FileId, FileKind, Name, Node, PagePipe, SetAttr, Sync, Timestamp,
+    VfsError, VfsResult, Wait,
 };
 
 use crate::listing::Listing;
@@ -43,6 +43,13 @@ impl LocalNode {
             nowait_reads: AtomicBool::new(true),
             listing: Mutex::default(),
         }
+    }
+
+    /// When the object was born, where that is known: it tells an object from others of its number.
+    pub fn born(&self) -> Option<Timestamp> {
+        const NANOS: u64 = 1_000_000_000;
+        let born = self.id.generation;
+        (born != 0).then(|| Timestamp { secs: (born / NANOS) as i64, nanos: (born % NANOS) as u32 })
     }
 
     /// The node behind `node` if this backend made it.

@@ -142,6 +142,48 @@ pub fn fanotify_mark(group: impl AsFd, add: bool, mask: u64, path: &CStr) -> Res
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
+/// getxattrat(2) came with Linux 6.13, under one number wherever numbers are shared.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64", target_arch = "loongarch64"))]
+const SYS_GETXATTRAT: Option<libc::c_long> = Some(464);
+#[cfg(not(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64",
+    target_arch = "loongarch64"
+)))]
+const SYS_GETXATTRAT: Option<libc::c_long> = None;
+
+/// `struct xattr_args` (linux/xattr.h).
+#[repr(C, align(8))]
+struct XattrArgs {
+    value: u64,
+    size: u32,
+    flags: u32,
+}
+
+/// The extended attribute `key` of the entry `name` of `dir`, into `buf`: how long it is. [`Errno::NOSYS`] where the kernel
+/// does not have the call.
+pub fn xattr_at(dir: impl AsFd, name: &CStr, follow: bool, key: &CStr, buf: &mut [u8]) -> Result<usize, Errno> {
+    let number = SYS_GETXATTRAT.ok_or(Errno::NOSYS)?;
+    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+    let size = u32::try_from(buf.len()).map_err(|_| Errno::INVAL)?;
+    let args = XattrArgs { value: buf.as_mut_ptr() as u64, size, flags: 0 };
+    // SAFETY: the descriptor is borrowed and so open; `name` and `key` end with a NUL; the kernel reads one xattr_args, whose
+    // layout and length `args` has, and writes at most `size` bytes to `buf`, which has as many and is borrowed meanwhile.
+    let len = unsafe {
+        libc::syscall(
+            number,
+            dir.as_fd().as_raw_fd(),
+            name.as_ptr(),
+            flags,
+            key.as_ptr(),
+            &raw const args,
+            size_of::<XattrArgs>(),
+        )
+    };
+    usize::try_from(len).map_err(|_| last_error())
+}
+
 fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

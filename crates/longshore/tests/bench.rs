@@ -98,6 +98,82 @@ fn a_run_says_in_a_table_what_it_measured_and_files_can_stay() {
     assert_eq!(std::fs::metadata(Path::new(&bed.docs).join("longshore-bench.0")).unwrap().len(), 2 << 20);
 }
 
+/// Arguments for a load on many files; the ones that use files up end long before their time.
+fn on_files<'a>(url: &'a str, rw: &'a str) -> Vec<&'a str> {
+    let uses_up = matches!(rw, "filecreate" | "filedelete");
+    let runtime = if uses_up { "60s" } else { "250ms" };
+    let shape = ["--bs", "4k", "--nrfiles", "150", "--numjobs", "2", "--ramp-time", "0", "--json"];
+    [&["run", url, "--rw", rw, "--runtime", runtime][..], &shape[..]].concat()
+}
+
+fn judge_on_files(rw: &str, output: &Output) {
+    assert!(output.status.success(), "{rw}: {output:?}");
+    let said = json(output);
+    let measured = &said["runs"][0]["outcome"]["accepted"];
+    let operations = measured["operations"].as_u64().unwrap();
+    assert!(operations > 0, "{rw}: {measured}");
+    assert_eq!(measured["bytes"].as_u64(), Some(if rw == "fileread" { operations * 4_096 } else { 0 }), "{rw}");
+    if matches!(rw, "filecreate" | "filedelete") {
+        assert_eq!(operations, 2 * 150, "{rw}: each file once");
+        assert!(measured["elapsed_ns"].as_u64() < Some(60_000_000_000), "{rw}: it ended with the last file");
+    }
+    assert_eq!(said["runs"][0]["figures"]["server_cpu_seconds_per_gib"].is_null(), rw != "fileread", "{rw}");
+}
+
+const ON_FILES: [&str; 5] = ["fileread", "filecreate", "filestat", "filelist", "filedelete"];
+
+#[test]
+fn many_files_are_gone_to_by_their_names_and_nothing_of_them_stays() {
+    let bed = Bed::new();
+    for rw in ON_FILES {
+        judge_on_files(rw, &bed.bench(&on_files(&bed.url(), rw)));
+        assert_eq!(bed.files(), 0, "{rw}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_what_it_should_be_fails_the_run() {
+    let bed = Bed::new();
+    let url = bed.url();
+    let arguments = [&on_files(&url, "fileread")[..], &["--keep-files"]].concat();
+    assert!(bed.bench(&arguments).status.success());
+    let kept = Path::new(&bed.docs).join("longshore-bench.1.files-4096");
+    assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 150);
+    (0..150).for_each(|n| std::fs::write(kept.join(format!("file-{n:08}")), "short").unwrap());
+    let output = bed.bench(&arguments);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stdout).contains("has 5 bytes, not 4096"), "{output:?}");
+}
+
+#[test]
+fn the_bare_loop_is_not_asked_for_names() {
+    let bed = Bed::new();
+    let (target, other) = (format!("a={}", bed.url()), format!("b={}", bed.url()));
+    let limit = ["limit", &bed.docs, "--rw", "filestat"];
+    let compare = ["compare", "--target", &target, "--target", &other, "--limit", &bed.docs, "--rw", "filestat"];
+    for arguments in [&limit[..], &compare[..]] {
+        let output = bed.bench(arguments);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains("knows no names"), "{output:?}");
+    }
+}
+
+#[test]
+fn loads_on_files_are_compared_by_their_operations() {
+    let bed = Bed::new();
+    let (one, other) = (format!("one={}", bed.url()), format!("other={}", bed.url()));
+    let matrix = ["--rw", "filestat,filedelete", "--nrfiles", "150", "--blocks", "2", "--runtime", "300ms"];
+    let rest = ["--ramp", "0ms", "--iodepth", "4", "--json"];
+    let output = bed.bench(&[&["compare", "--target", &one, "--target", &other][..], &matrix[..], &rest[..]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let report = json(&output);
+    assert_eq!(report["plan"]["block_sizes_bytes"], serde_json::json!([4_096]));
+    for comparison in report["analysis"]["comparisons"].as_array().unwrap() {
+        assert_eq!(comparison["gains"].as_array().unwrap().len(), 2, "{comparison}");
+    }
+    assert_eq!(bed.files(), 0);
+}
+
 #[test]
 fn nfs_is_measured_like_smb() {
     let (home, docs) = home_with_share();
@@ -117,6 +193,9 @@ fn nfs_is_measured_like_smb() {
         let said = json(&output);
         assert!(said["runs"][0]["figures"]["iops"].as_f64() > Some(0.0), "{said}");
         assert!(said["runs"][0]["negotiated"].as_str().unwrap().contains(version), "{said}");
+        for rw in ON_FILES {
+            judge_on_files(rw, &bench(home.path(), &on_files(&url, rw)));
+        }
     }
     assert_eq!(std::fs::read_dir(&docs).unwrap().count(), 0);
 }

@@ -2,9 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -14,7 +12,7 @@ use nfs_wire::nfs3::WriteHead;
 use nfs_wire::rpc::{Call, FragmentHeader};
 use nfs_wire::xdr::{Put, Reader};
 use vfs::metrics::{Leaving, Mark};
-use vfs::{Buf, Frame, Reply};
+use vfs::{Buf, Frame, Parked, Reply, Start, in_place};
 
 use crate::config::Caller;
 use crate::nfs4::state::line::Line;
@@ -38,11 +36,11 @@ const MOST_REPLY_BYTES: usize = 1 << 20;
 /// Where a WRITE's data begin with a short credential and handle, when it cannot be seen.
 const WRITE_PAYLOAD_AT: usize = 160;
 
-type Parked = Pin<Box<dyn Future<Output = ()>>>;
-
 /// One connection as a machine.
 pub struct Connection {
     inner: Rc<Inner>,
+    /// How a call begins: (connection, record, whether more are behind it, when it came).
+    calls: Box<dyn Start<(Rc<Inner>, Frame, bool, u64)>>,
     parked: FuturesUnordered<Parked>,
     /// Records taken in whose turn comes when replies have left.
     held_back: VecDeque<Taken>,
@@ -103,6 +101,7 @@ impl Connection {
         };
         Self {
             inner: Rc::new(inner),
+            calls: in_place(|(conn, record, more, at_ns)| dispatch::record(conn, record, more, at_ns)),
             parked: FuturesUnordered::new(),
             held_back: VecDeque::new(),
             partial: None,
@@ -193,13 +192,10 @@ impl Connection {
         if self.inner.finished.get().is_some() {
             return;
         }
-        let mut call: Parked = Box::pin(dispatch::record(Rc::clone(&self.inner), record, more_behind, arrived_ns));
-        match call.as_mut().poll(&mut Context::from_waker(&self.waker)) {
-            Poll::Ready(()) => {}
-            Poll::Pending => {
-                PathCounters::bump(&self.inner.shard.counters.parked, 1);
-                self.parked.push(call);
-            }
+        let call = (Rc::clone(&self.inner), record, more_behind, arrived_ns);
+        if let Some(call) = self.calls.start(call, &mut Context::from_waker(&self.waker)) {
+            PathCounters::bump(&self.inner.shard.counters.parked, 1);
+            self.parked.push(call);
         }
     }
 

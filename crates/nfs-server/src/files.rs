@@ -197,11 +197,7 @@ impl Cx {
     /// Keeps an object that was just opened by its name.
     pub fn adopt_entry(&self, dir: &Target, name: Name<'_>, node: Arc<dyn Node>) -> Done<Arc<Object>> {
         let export = &dir.object.export;
-        let handle = match export.backend.entry_handle(&dir.cred, &*dir.object.node, name) {
-            Ok((attr, handle)) if attr.id == node.id() => handle,
-            // The name means something else by now, or may not be looked up by who made it.
-            _ => export.backend.handle_of(&*node)?,
-        };
+        let handle = export.backend.handle_of_entry(&dir.cred, &*dir.object.node, name, &*node)?;
         self.adopt(export, &handle, node)
     }
 

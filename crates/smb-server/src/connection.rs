@@ -2,9 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -13,7 +11,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use smb_wire::crypto::{PreauthHash, SigningKey};
 use smb_wire::smb2::{Capabilities, Command};
 use vfs::metrics::{Leaving, Mark};
-use vfs::{Frame, Reply};
+use vfs::{Frame, Parked, Reply, Start, in_place};
 
 use crate::credits::Window;
 use crate::handlers::negotiate::Negotiated;
@@ -47,11 +45,11 @@ const MOST_APART_BYTES: usize = 1 << 10;
 /// Room for a notification.
 const NOTICE_BYTES: usize = 128;
 
-type Parked = Pin<Box<dyn Future<Output = ()>>>;
-
 /// One connection as a machine.
 pub struct Connection {
     inner: Rc<Inner>,
+    /// How a request begins: (connection, message, whether more are behind it, when it came).
+    requests: Box<dyn Start<(Rc<Inner>, Frame, bool, u64)>>,
     parked: FuturesUnordered<Parked>,
     /// Frames taken in whose turn comes when replies have left.
     held_back: VecDeque<Taken>,
@@ -128,6 +126,7 @@ impl Connection {
         };
         Self {
             inner: Rc::new(inner),
+            requests: in_place(|(conn, message, more, at_ns)| dispatch::frame(conn, message, more, at_ns)),
             parked: FuturesUnordered::new(),
             held_back: VecDeque::new(),
             waker: Waker::noop().clone(),
@@ -195,13 +194,10 @@ impl Connection {
         let Some(message) = frame.part(PREFIX_BYTES..frame.len()) else { return };
         drop(frame);
         let message = self.apart(message);
-        let mut request: Parked = Box::pin(dispatch::frame(Rc::clone(&self.inner), message, more_behind, arrived_ns));
-        match request.as_mut().poll(&mut Context::from_waker(&self.waker)) {
-            Poll::Ready(()) => {}
-            Poll::Pending => {
-                PathCounters::bump(&self.inner.shard.counters.parked, 1);
-                self.parked.push(request);
-            }
+        let request = (Rc::clone(&self.inner), message, more_behind, arrived_ns);
+        if let Some(request) = self.requests.start(request, &mut Context::from_waker(&self.waker)) {
+            PathCounters::bump(&self.inner.shard.counters.parked, 1);
+            self.parked.push(request);
         }
         // A break that this request asks for goes out before the answer to the next one.
         self.tell();

@@ -152,6 +152,18 @@ pub fn store_dos(
     if dos == before {
         return Ok(()); // nor does the change time change
     }
+    put_dos(node, cred, &dos)
+}
+
+/// Stores the attributes of an object just made, which has none, and the time it was made at: nothing has to be read first.
+pub fn store_first_dos(node: &dyn Node, cred: &Cred, attributes: FileAttributes, attr: &Attr) -> VfsResult<()> {
+    let mut dos =
+        DosAttrib { attributes: Some((attributes & (STORED | FileAttributes::DIRECTORY)).bits()), create_time: None };
+    dos.create_time = Some(Meta::new(*attr, dos, false).created.0);
+    put_dos(node, cred, &dos)
+}
+
+fn put_dos(node: &dyn Node, cred: &Cred, dos: &DosAttrib) -> VfsResult<()> {
     // Changing attributes is a right of its own, which the caller has checked; POSIX wants the file writable.
     match crate::acl::as_user_or_server(cred, |cred| node.set_xattr(cred, XATTR_NAME, &dos.encode())) {
         Err(VfsError::NotSupported) => Ok(()),

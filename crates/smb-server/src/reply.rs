@@ -39,11 +39,45 @@ pub struct Element {
     pub then: Then,
 }
 
+/// The responses of a frame. The first, which mostly is the only one, takes no memory of its own.
+#[derive(Default)]
+struct Elements {
+    first: Option<Element>,
+    more: Vec<Element>,
+}
+
+impl Elements {
+    fn push(&mut self, element: Element) {
+        match &self.first {
+            None => self.first = Some(element),
+            Some(_) => self.more.push(element),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    fn last(&self) -> Option<&Element> {
+        self.more.last().or(self.first.as_ref())
+    }
+
+    fn last_mut(&mut self) -> Option<&mut Element> {
+        self.more.last_mut().or(self.first.as_mut())
+    }
+
+    /// Each with where the one behind it begins, if one is.
+    fn with_next(&self) -> impl Iterator<Item = (&Element, Option<usize>)> {
+        let nexts = self.more.iter().map(|element| Some(element.start)).chain([None]);
+        self.first.iter().chain(&self.more).zip(nexts)
+    }
+}
+
 /// A frame of one or more responses.
 pub struct ReplyWriter {
     pool: BufPool,
     buf: Buf,
-    elements: Vec<Element>,
+    elements: Elements,
     pages: Option<Box<dyn PagePipe>>,
 }
 
@@ -52,7 +86,7 @@ impl ReplyWriter {
     pub fn new(pool: &BufPool, room_bytes: usize) -> Self {
         let mut buf = pool.get(HEADROOM_BYTES + room_bytes);
         buf.reset(HEADROOM_BYTES);
-        Self { pool: pool.clone(), buf, elements: Vec::with_capacity(1), pages: None }
+        Self { pool: pool.clone(), buf, elements: Elements::default(), pages: None }
     }
 
     /// Whether no response was begun.
@@ -158,12 +192,12 @@ impl ReplyWriter {
 
     /// Signs, encrypts and frames. `done` is shown each response that asked for it, final but for encryption.
     pub fn finish(mut self, seal: Option<&Session>, mut done: impl FnMut(Then, &[u8])) -> Reply {
-        if let [_, .., last] = &*self.elements {
+        if let Some(last) = self.elements.more.last() {
             // The last of several too, as Windows does (3.3.4.1.3).
             self.pad(last.start);
         }
-        let ends: Vec<usize> = (self.elements.iter().skip(1)).map(|e| e.start).chain([self.buf.len()]).collect();
-        for (element, end) in self.elements.iter().zip(ends) {
+        for (element, next) in self.elements.with_next() {
+            let end = next.unwrap_or(self.buf.len());
             let Some(message) = self.buf.get_mut(element.start..end) else { continue };
             if let Some(key) = &element.sign
                 && seal.is_none()

@@ -24,24 +24,36 @@ struct Owner {
 struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
-    /// Threads waiting for a job.
-    idle: AtomicUsize,
     /// Jobs queued or running.
     pending: AtomicUsize,
 }
 
 struct Queue {
     jobs: VecDeque<Job>,
+    /// Threads waiting for a job.
+    idle: usize,
+    /// Whether one of them is being woken. It wakes the next when it has taken a job and there are more: many short jobs,
+    /// as the removal of a directory's files, are then done by as many threads as there are cores for, and whoever queues
+    /// them wakes one.
+    waking: bool,
     closing: bool,
+}
+
+impl Queue {
+    /// Whether a thread is to be woken now.
+    fn wakes(&mut self) -> bool {
+        let wakes = self.idle > 0 && !self.waking && !self.jobs.is_empty();
+        self.waking |= wakes;
+        wakes
+    }
 }
 
 impl Workers {
     /// A pool of at most `most` threads; none is started before it is needed.
     pub fn new(most: usize) -> Self {
         let shared = Arc::new(Shared {
-            queue: Mutex::new(Queue { jobs: VecDeque::new(), closing: false }),
+            queue: Mutex::new(Queue { jobs: VecDeque::new(), idle: 0, waking: false, closing: false }),
             wake: Condvar::new(),
-            idle: AtomicUsize::new(0),
             pending: AtomicUsize::new(0),
         });
         Self(Arc::new(Owner { shared, threads: Mutex::new(Vec::new()), most: most.max(1) }))
@@ -73,16 +85,18 @@ impl Owner {
 impl Executor for Workers {
     fn run(&self, job: Job) {
         let shared = &self.0.shared;
-        let queued = {
+        let (too_few, wakes) = {
             let mut queue = shared.queue.lock();
             queue.jobs.push_back(job);
-            queue.jobs.len()
+            (queue.idle < queue.jobs.len(), queue.wakes())
         };
         shared.pending.fetch_add(1, Relaxed);
-        if shared.idle.load(Relaxed) < queued {
+        if too_few {
             self.0.start_thread();
         }
-        shared.wake.notify_one();
+        if wakes {
+            shared.wake.notify_one();
+        }
     }
 }
 
@@ -100,14 +114,20 @@ impl Shared {
         let mut queue = self.queue.lock();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
+                let wakes = queue.wakes();
+                drop(queue);
+                if wakes {
+                    self.wake.notify_one();
+                }
                 return Some(job);
             }
             if queue.closing {
                 return None;
             }
-            self.idle.fetch_add(1, Relaxed);
+            queue.idle += 1;
             self.wake.wait(&mut queue);
-            self.idle.fetch_sub(1, Relaxed);
+            queue.idle -= 1;
+            queue.waking = false;
         }
     }
 }
@@ -152,6 +172,26 @@ mod tests {
         }));
         for _ in 0..2 {
             all_done.recv_timeout(Duration::from_secs(10)).unwrap();
+        }
+    }
+
+    #[test]
+    fn jobs_that_wait_for_each_other_all_get_a_thread() {
+        const JOBS: usize = 8;
+        let workers = Workers::new(JOBS);
+        for _ in 0..50 {
+            let all_there = Arc::new(std::sync::Barrier::new(JOBS));
+            let (done, all_done) = mpsc::channel();
+            for _ in 0..JOBS {
+                let (all_there, done) = (Arc::clone(&all_there), done.clone());
+                workers.run(Box::new(move || {
+                    all_there.wait();
+                    done.send(()).unwrap();
+                }));
+            }
+            for _ in 0..JOBS {
+                all_done.recv_timeout(Duration::from_secs(10)).unwrap();
+            }
         }
     }
 

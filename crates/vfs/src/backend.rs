@@ -246,6 +246,16 @@ pub trait Backend: Send + std::marker::Sync + 'static {
         Ok((opened.attr, self.handle_of(&*opened.node)?))
     }
 
+    /// The handle of `node`, which was just opened as the entry `name` of the directory `dir`: as [`Backend::handle_of`], and
+    /// cheaper where the name helps. May wait.
+    fn handle_of_entry(&self, cred: &Cred, dir: &dyn Node, name: Name<'_>, node: &dyn Node) -> VfsResult<Vec<u8>> {
+        match self.entry_handle(cred, dir, name) {
+            Ok((attr, handle)) if attr.id == node.id() => Ok(handle),
+            // The name means something else by now, or may not be looked up by who made it.
+            _ => self.handle_of(node),
+        }
+    }
+
     /// Opens the object a handle names, a symbolic link itself. The identity needs the rights on the object that
     /// `access` asks for and none on the way to it. [`Stale`](crate::VfsError::Stale) when the object is gone or lies
     /// outside of the root now, [`InvalidArgument`](crate::VfsError::InvalidArgument) for bytes that no call of

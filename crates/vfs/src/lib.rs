@@ -23,6 +23,7 @@ mod pace;
 mod ranges;
 mod reply;
 pub mod shortname;
+mod start;
 mod watch;
 mod witness;
 
@@ -38,5 +39,6 @@ pub use name::{Name, NameError, Path};
 pub use pace::Pace;
 pub use ranges::copy as copy_by_buffer;
 pub use reply::{PagePipe, PipePool, Reply};
+pub use start::{Parked, Start, in_place};
 pub use watch::{Change, Happened, Told, Watching};
 pub use witness::{Seen, Witness};

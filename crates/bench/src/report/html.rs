@@ -130,6 +130,7 @@ fn declaration(report: &Report) -> String {
         ["run".to_owned(), format!("{} ms", d.run_ms)],
         ["in flight on each connection".to_owned(), d.in_flight.to_string()],
         ["reads in a mixed run".to_owned(), format!("{} %", d.rwmixread)],
+        ["files of each connection, where an operation is on many".to_owned(), d.files.to_string()],
         ["compared".to_owned(), measures.join(", ")],
     ];
     rows.extend(d.targets.iter().map(|t| [t.name.clone(), t.url.clone()]));

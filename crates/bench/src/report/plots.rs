@@ -137,8 +137,16 @@ fn cells<'a>(
 }
 
 fn top_rate(report: &Report, operation: Operation) -> f64 {
-    let rates = cells(report, |c| c.operation == operation).filter_map(|(_, s)| s.bytes_per_second);
-    rates.fold(0.0, f64::max).max(1.0) / f64::from(1 << 20)
+    let rates = cells(report, |c| c.operation == operation).filter_map(|(_, s)| shown_rate(operation, s));
+    rates.fold(0.0, f64::max).max(1.0 / f64::from(1 << 20))
+}
+
+/// The rate in the unit that is written at its axis: MiB a second, or operations where no bytes are moved.
+fn shown_rate(operation: Operation, summary: &CellSummary) -> Option<f64> {
+    match operation.moves_bytes() {
+        true => summary.bytes_per_second.map(|rate| rate / f64::from(1 << 20)),
+        false => summary.operations_per_second,
+    }
 }
 
 fn throughput_panel(report: &Report, operation: Operation, connections: u32, top: f64) -> String {
@@ -152,7 +160,7 @@ fn throughput_panel(report: &Report, operation: Operation, connections: u32, top
         svg.line("grid", (left, y), (right, y));
         svg.text("tick", (left - 6.0, y + 4.0), Anchor::End, &short_number(value));
     }
-    svg.text("tick", (left - 6.0, above - 12.0), Anchor::End, "MiB/s");
+    svg.text("tick", (left - 6.0, above - 12.0), Anchor::End, if operation.moves_bytes() { "MiB/s" } else { "op/s" });
     let mut sizes = report.plan().declared().block_sizes_bytes.clone();
     sizes.sort_unstable();
     let size_at = |place: usize| left + (right - left) * (place as f64 + 0.5) / sizes.len() as f64;
@@ -165,7 +173,7 @@ fn throughput_panel(report: &Report, operation: Operation, connections: u32, top
         let mut points: Vec<(f64, f64)> = cells(report, of_line)
             .filter_map(|(c, s)| {
                 let place = sizes.binary_search(&c.block_size_bytes).ok()?;
-                Some((size_at(place), rate.at(s.bytes_per_second? / f64::from(1 << 20))))
+                Some((size_at(place), rate.at(shown_rate(operation, s)?)))
             })
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));

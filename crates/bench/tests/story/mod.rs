@@ -17,6 +17,7 @@ pub fn declaration(names: [&str; 3], blocks: u32) -> Declaration {
         connections: vec![1, 4],
         in_flight: 16,
         rwmixread: 50,
+        files: 1,
         blocks,
         seed: 42,
         warm_up_ms: 100,

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use bench::plan::MAX_FILES;
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 
@@ -41,9 +42,14 @@ pub enum BenchCommand {
 /// One workload, in fio's words.
 #[derive(Debug, Clone, Args)]
 pub struct LoadArgs {
-    /// What to do: read, write, randread, randwrite, rw or randrw
+    /// What to do: read, write, randread, randwrite, rw or randrw; or, with many files by their names, fileread, filecreate,
+    /// filestat, filelist or filedelete
     #[arg(long, value_name = "WHAT", default_value = "read")]
     pub rw: Rw,
+
+    /// Files of each job, where it works on many
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_FILES)))]
+    pub nrfiles: u32,
 
     /// Reads among a hundred operations of rw and randrw
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
@@ -102,8 +108,15 @@ ramp and the run, and counts what completes in the run. The client's CPU time is
 the server's is known where it runs on this machine. Over NFS a WRITE is unstable and the client commits as it goes, which \
 is part of what is measured.
 
+What works on many files has a directory for each job, with --nrfiles files of --bs bytes, and opens, asks and removes by \
+name: fileread opens a file, reads all of it and closes it; filestat asks what it is like; both go to files at random. \
+filelist lists the directory with attributes, and an operation is an entry. filecreate makes empty files and filedelete \
+removes such; each ends when there are none left, and what is measured ends with it. Such a call is one round trip where the \
+protocol can do it in one (SMB, NFSv4); NFSv3 looks each name on the way up first.
+
 Examples:
   longshore bench run smb://anna@server/docs --bs 1m
+  longshore bench run smb://anna@server/docs --rw fileread --bs 4k --nrfiles 10000
   longshore bench run smb://anna@server/docs --rw randrw --rwmixread 70 --bs 4k --numjobs 4 --iodepth 32
   longshore bench run smb://anna@one/docs smb://anna@other/docs --json")]
 pub struct RunArgs {
@@ -140,7 +153,8 @@ pub struct MatrixArgs {
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
 
-    /// What to do: any of read, write, randread, randwrite, rw, randrw [default: read,write]
+    /// What to do: any of read, write, randread, randwrite, rw, randrw, fileread, filecreate, filestat, filelist, filedelete
+    /// [default: read,write]
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',')]
     pub rw: Vec<Rw>,
 
@@ -159,6 +173,10 @@ pub struct MatrixArgs {
     /// Reads among a hundred operations of rw and randrw [default: 50]
     #[arg(long, value_name = "PERCENT")]
     pub rwmixread: Option<u8>,
+
+    /// Files of each connection, where an operation works on many [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_FILES)))]
+    pub nrfiles: Option<u32>,
 
     /// Bytes of each file [default: 64m]
     #[arg(long, value_name = "SIZE")]

@@ -197,7 +197,7 @@ mod tests {
     /// A load whose end is never waited for: it is stopped after a while, and whatever the machine does meanwhile, the first
     /// requests have counted.
     fn load(operation: Operation, block_bytes: u32) -> Load {
-        let workload = Workload { operation, rwmixread: 50, block_bytes, size_bytes: 1 << 20 };
+        let workload = Workload { operation, rwmixread: 50, block_bytes, size_bytes: 1 << 20, files: 1 };
         let (ramp, runtime) = (Duration::ZERO, Duration::from_secs(3_600));
         Load { workload, jobs: 1, connections: 1, depth: 8, ramp, runtime, seed: 1 }
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::arguments::{LimitArgs, LoadArgs, RunArgs};
 use super::bare::Bare;
-use super::contest::{prepare, remove};
+use super::ground::{Ground, prepare, remove};
 use super::job::Load;
 use super::load::{self, Stop};
 use super::login::Logins;
@@ -38,6 +38,10 @@ pub fn limit(arguments: &LimitArgs) -> Result<(), Failure> {
 fn measure(places: &[Arc<Place>], arguments: &LoadArgs, keep_files: bool, json: bool) -> Result<(), Failure> {
     results::warn_of_build();
     let load = load_of(arguments)?;
+    if load.workload.operation.is_on_names() && places.iter().any(|place| place.server_way().is_none()) {
+        return Err(Failure::usage("the bare loop knows no names: it reads and writes open files"));
+    }
+    let ground = Ground::of_load(&load);
     let stop = signals::watch()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system(format!("cannot start a runtime: {error}")))?;
@@ -45,10 +49,10 @@ fn measure(places: &[Arc<Place>], arguments: &LoadArgs, keep_files: bool, json: 
         let mut runs = Vec::new();
         for place in places {
             if !stop.is_told() {
-                runs.push(one(place, &load, &stop).await);
+                runs.push(one(place, &load, &ground, &stop).await);
             }
             if !keep_files {
-                let _ = remove(place, load.jobs).await;
+                let _ = remove(place, &ground).await;
             }
         }
         runs
@@ -61,9 +65,9 @@ fn measure(places: &[Arc<Place>], arguments: &LoadArgs, keep_files: bool, json: 
     }
 }
 
-async fn one(place: &Arc<Place>, load: &Load, stop: &Stop) -> Run {
+async fn one(place: &Arc<Place>, load: &Load, ground: &Ground, stop: &Stop) -> Run {
     let prepared = tokio::select! {
-        prepared = prepare(place, load.jobs, load.workload.size_bytes) => prepared,
+        prepared = prepare(place, ground) => prepared,
         () = stop.wait() => Err("it was ended".to_owned()),
     };
     let (said, outcome) = match prepared {
@@ -88,8 +92,13 @@ fn load_of(arguments: &LoadArgs) -> Result<Load, Failure> {
         rwmixread: arguments.rwmixread,
         block_bytes,
         size_bytes: arguments.size.0,
+        files: arguments.nrfiles,
     };
-    bench::workload::Requests::new(workload, 0, 0).map_err(Failure::usage)?;
+    match workload.operation.is_on_names() {
+        true => bench::workload::Visits::new(workload, 0, 0).map(drop),
+        false => bench::workload::Requests::new(workload, 0, 0).map(drop),
+    }
+    .map_err(Failure::usage)?;
     Ok(Load {
         workload,
         jobs: arguments.numjobs,
@@ -130,6 +139,7 @@ struct Document<'a> {
 struct Words {
     rw: String,
     rwmixread: u8,
+    nrfiles: u32,
     bs: u64,
     numjobs: u32,
     connections: u32,
@@ -177,6 +187,7 @@ impl Figures {
             server_cpu_us_per_operation: of_each(measured.server_cpu_ns),
             server_cpu_seconds_per_gib: measured
                 .server_cpu_ns
+                .filter(|_| measured.bytes > 0)
                 .map(|ns| ns as f64 / 1e9 / (measured.bytes as f64 / f64::from(1 << 30))),
         }
     }
@@ -199,6 +210,7 @@ fn words(arguments: &LoadArgs) -> Words {
     Words {
         rw: arguments.rw.0.to_string(),
         rwmixread: arguments.rwmixread,
+        nrfiles: arguments.nrfiles,
         bs: arguments.bs.0,
         numjobs: arguments.numjobs,
         connections: arguments.connections,
@@ -231,9 +243,11 @@ fn table(runs: &[Described<'_>], arguments: &LoadArgs) -> String {
 impl Figures {
     fn in_words(&self, run: &Run) -> String {
         let us = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |us| format!("{us:.1} µs"));
-        let server = match (&run.server, self.server_cpu_seconds_per_gib) {
-            (Some(name), Some(per_gib)) => {
-                format!("server {name} {} an operation, {per_gib:.3} s a GiB", us(self.server_cpu_us_per_operation))
+        let per_gib = self.server_cpu_seconds_per_gib.map(|seconds| format!(", {seconds:.3} s a GiB"));
+        let server = match (&run.server, self.server_cpu_us_per_operation) {
+            (Some(name), Some(_)) => {
+                let each = us(self.server_cpu_us_per_operation);
+                format!("server {name} {each} an operation{}", per_gib.unwrap_or_default())
             }
             _ => "server not on this machine".to_owned(),
         };

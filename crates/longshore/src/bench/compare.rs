@@ -50,6 +50,10 @@ pub fn run(
         let blocks = plan.declared().blocks;
         problem(&format!("{blocks} blocks cannot bring a corrected p-value below 0.05; {needed} could"));
     }
+    let is_on_names = plan.declared().operations.iter().any(|operation| operation.is_on_names());
+    if is_on_names && places.iter().any(|place| place.server_way().is_none()) {
+        return Err(Failure::usage("the bare loop knows no names: leave --limit out where --rw works on many files"));
+    }
     let contest = Contest { plan, places, size_bytes: matrix.size_bytes(), keep_files: access.keep_files, facts };
     let report = contest.run(stop, &mut Trusting)?;
     results::deliver(&report, out)

@@ -8,10 +8,11 @@ use bench::observation::{Measurement, Observation, Outcome, Reason};
 use bench::plan::{Cell, Measure, Plan};
 use bench::report::Report;
 
+use super::facts;
+use super::ground::{Ground, prepare, remove};
 use super::load::{self, Stop};
 use super::matrix::load_of;
-use super::place::{Address, Place};
-use super::{facts, wire};
+use super::place::Place;
 use crate::failure::Failure;
 
 /// Targets and what is to be done with them.
@@ -55,21 +56,21 @@ impl Contest {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::system(format!("cannot start a runtime: {error}")))?;
         runtime.block_on(async {
-            let jobs = self.plan.declared().connections.iter().copied().max().unwrap_or(1);
-            let prepared = self.prepare(jobs, stop).await;
+            let ground = Ground::of_plan(&self.plan, self.size_bytes);
+            let prepared = self.prepare(&ground, stop).await;
             let observations = self.observe(&prepared, stop, oracle).await;
-            self.clean_up(jobs).await;
+            self.clean_up(&ground).await;
             Report::new(self.plan.clone(), self.all_facts(&prepared), observations).map_err(Failure::system)
         })
     }
 
     /// Makes the files. What came of it for each target: what was agreed on with it, or why it cannot be measured.
-    async fn prepare(&self, jobs: u32, stop: &Stop) -> Vec<Result<String, String>> {
+    async fn prepare(&self, ground: &Ground, stop: &Stop) -> Vec<Result<String, String>> {
         let mut all = Vec::new();
         for place in &self.places {
             progress(&format!("preparing {} ...", place.name()));
             let prepared = tokio::select! {
-                prepared = prepare(place, jobs, self.size_bytes) => prepared,
+                prepared = prepare(place, ground) => prepared,
                 () = stop.wait() => Err("the comparison was ended".to_owned()),
             };
             if let Err(why) = &prepared {
@@ -125,13 +126,13 @@ impl Contest {
         }
     }
 
-    async fn clean_up(&self, jobs: u32) {
+    async fn clean_up(&self, ground: &Ground) {
         if self.keep_files {
             return;
         }
         for place in &self.places {
             // What was measured stands. Whoever could not be reached has no files of ours.
-            let _ = remove(place, jobs).await;
+            let _ = remove(place, ground).await;
         }
     }
 
@@ -156,8 +157,12 @@ impl Contest {
     fn tell_outcome(&self, block: u32, place: usize, cell: &Cell, outcome: &Outcome) {
         match outcome {
             Outcome::Accepted(measured) => {
-                let rate = measured.value(Measure::Throughput).unwrap_or(0.0) / f64::from(1 << 20);
-                self.tell(block, place, cell, &format!("{rate:.0} MiB/s"));
+                let rate = measured.value(Measure::Throughput).unwrap_or(0.0);
+                let said = match cell.operation.moves_bytes() {
+                    true => format!("{:.0} MiB/s", rate / f64::from(1 << 20)),
+                    false => format!("{rate:.0} operations a second"),
+                };
+                self.tell(block, place, cell, &said);
             }
             Outcome::Discarded { reason, detail, .. } => {
                 problem(&format!("block {}, {}: {reason}: {detail}", block + 1, describe(&self.plan, cell)));
@@ -173,25 +178,6 @@ fn discarded(reason: Reason, detail: String, measurement: Option<Measurement>) -
 fn describe(plan: &Plan, cell: &Cell) -> String {
     let size = cell.block_size_bytes;
     format!("{} {} of {size} bytes over {}", plan.target_name(cell), cell.operation, cell.connections)
-}
-
-/// Makes the files of so many jobs. Says what was agreed on with the server.
-pub async fn prepare(place: &Place, jobs: u32, size_bytes: u64) -> Result<String, String> {
-    match place.address() {
-        Address::Server(_) => wire::prepare(place, jobs, size_bytes).await,
-        Address::Bare(bare) => bare.prepare(jobs, size_bytes),
-    }
-}
-
-/// Removes them.
-pub async fn remove(place: &Place, jobs: u32) -> Result<(), String> {
-    match place.address() {
-        Address::Server(_) => wire::remove(place, jobs).await,
-        Address::Bare(bare) => {
-            bare.remove(jobs);
-            Ok(())
-        }
-    }
 }
 
 /// What is going on, on a terminal, in one line that is written over.

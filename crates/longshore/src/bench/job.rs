@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn load(operation: Operation, depth: u32) -> Load {
-        let workload = Workload { operation, rwmixread: 50, block_bytes: 4_096, size_bytes: 1 << 20 };
+        let workload = Workload { operation, rwmixread: 50, block_bytes: 4_096, size_bytes: 1 << 20, files: 1 };
         let (ramp, runtime) = (Duration::from_millis(100), Duration::from_millis(1_000));
         Load { workload, jobs: 1, connections: 1, depth, ramp, runtime, seed: 1 }
     }

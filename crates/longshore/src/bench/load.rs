@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::cpu::{self, LocalServer};
 use super::job::{self, Load};
 use super::place::{Address, Place};
-use super::{bare, wire};
+use super::{bare, names, tree, wire};
 
 /// What a run may take beyond its own length: connecting, and the last requests' time.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -84,15 +84,16 @@ async fn attempt(place: &Arc<Place>, load: &Load, stop: &Stop) -> Result<(Measur
     measured
 }
 
-/// The server's CPU time while it counts, and the longest time this thread was kept from waking when it was to.
-async fn watch(server: Option<&LocalServer>, start: Instant, load: &Load) -> (Option<u64>, Duration) {
+/// The server's CPU time while it counts, and the longest time this thread was kept from waking when it was to. `over` ends
+/// it early, where a load has nothing left to do.
+async fn watch(server: Option<&LocalServer>, start: Instant, load: &Load, over: &Stop) -> (Option<u64>, Duration) {
     let used = || server.and_then(LocalServer::used);
     let from = start + load.ramp;
     sleep_until(from).await;
     let before = used();
     let until = from + load.runtime;
     let (mut at, mut longest) = (from, Duration::ZERO);
-    while at < until {
+    while at < until && !over.is_told() {
         at = (at + HEARTBEAT).min(until);
         sleep_until(at).await;
         longest = longest.max(at.elapsed());
@@ -142,11 +143,21 @@ impl Threads {
     async fn measured(&mut self, place: &Place, load: &Load) -> Result<(Measurement, Duration), String> {
         self.all_ready().await?;
         let start = self.begin();
-        let watched = async { Ok(watch(place.server(), start, load).await) };
-        let (done, (server_cpu_ns, stalled)) = tokio::try_join!(self.all_done(), watched)?;
+        let over = Stop::default();
+        let watched = async { Ok(watch(place.server(), start, load, &over).await) };
+        let done = async {
+            let done = self.all_done().await;
+            over.tell();
+            done
+        };
+        let (done, (server_cpu_ns, stalled)) = tokio::try_join!(done, watched)?;
         let (counted, client_cpu_ns) = done;
+        let elapsed_ns = counted.ended_ns.saturating_sub(load.window().from_ns);
+        if elapsed_ns == 0 {
+            return Err(format!("all {} files were used up before it counted", load.workload.files));
+        }
         let measurement = Measurement {
-            elapsed_ns: u64::try_from(load.runtime.as_nanos()).unwrap_or(u64::MAX),
+            elapsed_ns,
             bytes: counted.bytes,
             operations: counted.operations,
             latency: counted.latency,
@@ -246,33 +257,61 @@ impl Thread {
     fn over_the_client(&self, gate: &Gate) -> Result<Done, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("cannot start a runtime: {error}"))?;
-        runtime.block_on(async {
-            let mut files = Vec::new();
-            for number in &self.numbers {
-                files.push((*number, wire::open(&self.place, &self.load, *number).await?));
-            }
-            let start = gate.pass()?;
-            let (counted, cpu_ns) = tokio::try_join!(self.jobs(&files, start), self.cpu(start))?;
-            wire::close(files.into_iter().flat_map(|(_, files)| files)).await;
-            Ok(Done { counted, cpu_ns })
-        })
+        match self.load.workload.operation.is_on_names() {
+            true => runtime.block_on(self.on_names(gate)),
+            false => runtime.block_on(self.on_files(gate)),
+        }
     }
 
-    async fn jobs(&self, files: &[(u32, Vec<wire::Wire>)], start: Instant) -> Result<Counted, String> {
-        sleep_until(start).await;
+    async fn on_files(&self, gate: &Gate) -> Result<Done, String> {
+        let mut files = Vec::new();
+        for number in &self.numbers {
+            files.push((*number, wire::open(&self.place, &self.load, *number).await?));
+        }
+        let start = gate.pass()?;
         let jobs = files.iter().map(|(number, files)| job::run(files, &self.load, *number, start, self.stop.flag()));
-        let mut all = Counted::default();
-        futures_util::future::try_join_all(jobs).await?.iter().for_each(|counted| all.add(counted));
-        Ok(all)
+        let done = self.jobs(jobs, start).await?;
+        wire::close(files.into_iter().flat_map(|(_, files)| files)).await;
+        Ok(done)
+    }
+
+    async fn on_names(&self, gate: &Gate) -> Result<Done, String> {
+        let mut trees = Vec::new();
+        for number in &self.numbers {
+            trees.push((*number, tree::open(&self.place, &self.load, *number).await?));
+        }
+        let start = gate.pass()?;
+        let jobs = trees.iter().map(|(number, trees)| names::run(trees, &self.load, *number, start, self.stop.flag()));
+        let done = self.jobs(jobs, start).await?;
+        tree::close(trees.into_iter().flat_map(|(_, trees)| trees)).await;
+        Ok(done)
+    }
+
+    async fn jobs<F>(&self, jobs: impl Iterator<Item = F>, start: Instant) -> Result<Done, String>
+    where
+        F: Future<Output = Result<Counted, String>>,
+    {
+        let over = Stop::default();
+        let all = async {
+            sleep_until(start).await;
+            let all = futures_util::future::try_join_all(jobs).await;
+            over.tell();
+            all
+        };
+        let (all, cpu_ns) = tokio::try_join!(all, self.cpu(start, &over))?;
+        let mut counted = Counted::default();
+        all.iter().for_each(|one| counted.add(one));
+        Ok(Done { counted, cpu_ns })
     }
 
     /// This thread's CPU time while it counts.
-    async fn cpu(&self, start: Instant) -> Result<u64, String> {
+    async fn cpu(&self, start: Instant, over: &Stop) -> Result<u64, String> {
         sleep_until(start + self.load.ramp).await;
         let before = cpu::of_this_thread();
         let end = sleep_until(start + self.load.ramp + self.load.runtime);
         tokio::select! {
             () = end => {}
+            () = over.wait() => {}
             () = self.stop.wait() => {}
         }
         Ok(cpu::of_this_thread().saturating_sub(before))

@@ -72,6 +72,7 @@ impl MatrixArgs {
             connections: first(self.connections, other.connections),
             iodepth: self.iodepth.or(other.iodepth),
             rwmixread: self.rwmixread.or(other.rwmixread),
+            nrfiles: self.nrfiles.or(other.nrfiles),
             size: self.size.or(other.size),
             blocks: self.blocks.or(other.blocks),
             seed: self.seed.or(other.seed),
@@ -97,6 +98,7 @@ impl MatrixArgs {
             connections: or_default(&self.connections, |n| *n, &[1]),
             in_flight: self.iodepth.unwrap_or(16),
             rwmixread: self.rwmixread.unwrap_or(50),
+            files: self.nrfiles.unwrap_or(1_000),
             blocks: self.blocks.unwrap_or(8),
             seed: self.seed.unwrap_or(1),
             warm_up_ms: self.ramp.map_or(500, |time| milliseconds(time.0)),
@@ -116,7 +118,9 @@ impl MatrixArgs {
 
     fn block_sizes(&self) -> Result<Vec<u32>, Failure> {
         let bytes = |size: &Size| u32::try_from(size.0).map_err(|_| Failure::usage("a block size above 4 GiB"));
+        let is_on_names = !self.rw.is_empty() && self.rw.iter().all(|rw| rw.0.is_on_names());
         match self.bs.is_empty() {
+            true if is_on_names => Ok(vec![4 << 10]),
             true => Ok(vec![4 << 10, 64 << 10, 1 << 20]),
             false => self.bs.iter().map(bytes).collect(),
         }
@@ -124,6 +128,9 @@ impl MatrixArgs {
 
     /// Every cell must find a block in its file: said now, not by the last run of a night.
     fn check_file_size(&self, plan: &Plan) -> Result<(), Failure> {
+        if plan.declared().operations.iter().all(|operation| operation.is_on_names()) {
+            return Ok(());
+        }
         let largest = plan.declared().block_sizes_bytes.iter().copied().max().unwrap_or(0);
         match u64::from(largest) <= self.size_bytes() {
             true => Ok(()),
@@ -148,6 +155,7 @@ pub fn load_of(plan: &Plan, cell: u32, size_bytes: u64) -> Option<Load> {
         rwmixread: declared.rwmixread,
         block_bytes: cell.block_size_bytes,
         size_bytes,
+        files: declared.files,
     };
     Some(Load {
         workload,

@@ -77,7 +77,8 @@ pub fn compare(arguments: &PeersArgs) -> Result<(), Failure> {
         }
     }
     places.extend(compare::reached(&given, &arguments.access)?);
-    if !arguments.without_limit {
+    let is_on_names = arguments.matrix.rw.iter().any(|rw| rw.0.is_on_names());
+    if !arguments.without_limit && !is_on_names {
         places.push(compare::limit(&site.outside)?);
     }
     let mut matrix = arguments.matrix.clone();

@@ -60,6 +60,14 @@ impl Place {
         &self.address
     }
 
+    /// The way to it, if it is a server.
+    pub fn server_way(&self) -> Option<&Way> {
+        match &self.address {
+            Address::Server(way) => Some(way),
+            Address::Bare(_) => None,
+        }
+    }
+
     /// The address as the report has it.
     pub fn shown(&self) -> String {
         match &self.address {

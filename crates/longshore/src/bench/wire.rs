@@ -8,7 +8,8 @@ use super::place::{Address, Place, file_name};
 
 /// The most one request carries with any server.
 const MOST_TRANSFER_BYTES: u32 = 8 << 20;
-const LEAST_TRANSFER_BYTES: u32 = 1 << 20;
+/// What is asked for where no more is needed.
+pub const LEAST_TRANSFER_BYTES: u32 = 1 << 20;
 /// What is written at a time when a file is made.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -108,7 +109,8 @@ pub async fn remove(place: &Place, jobs: u32) -> Result<(), String> {
     client.disconnect().await.map_err(|error| error.to_string())
 }
 
-async fn connect(place: &Place, block_bytes: u32) -> Result<Client, String> {
+/// Connects to a server, for requests of so many bytes.
+pub async fn connect(place: &Place, block_bytes: u32) -> Result<Client, String> {
     let Address::Server(way) = place.address() else {
         return Err("it is not a server".to_owned());
     };

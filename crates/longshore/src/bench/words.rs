@@ -7,6 +7,8 @@ use std::time::Duration;
 use bench::plan::{Measure, Operation};
 use serde::Deserialize;
 
+const RW: &str = "read, write, randread, randwrite, rw, randrw, fileread, filecreate, filestat, filelist, filedelete";
+
 /// A number of bytes: `4096`, `4k`, `64KiB`, `1m`, `1.5g`. Units are binary, as fio's are by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Written")]
@@ -100,7 +102,12 @@ impl FromStr for Rw {
             "randwrite" => Operation::RandWrite,
             "rw" | "readwrite" => Operation::Rw,
             "randrw" => Operation::RandRw,
-            _ => return Err(format!("`{text}` is none of read, write, randread, randwrite, rw, randrw")),
+            "fileread" => Operation::FileRead,
+            "filecreate" => Operation::FileCreate,
+            "filestat" => Operation::FileStat,
+            "filelist" => Operation::FileList,
+            "filedelete" => Operation::FileDelete,
+            _ => return Err(format!("`{text}` is none of {RW}")),
         }))
     }
 }
@@ -192,7 +199,7 @@ mod tests {
 
     #[test]
     fn operations_are_fios() {
-        for word in ["read", "write", "randread", "randwrite", "rw", "randrw"] {
+        for word in RW.split(", ") {
             assert_eq!(word.parse::<Rw>().unwrap().0.to_string(), word);
         }
         assert!("trim".parse::<Rw>().is_err());

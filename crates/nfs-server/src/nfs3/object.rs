@@ -82,24 +82,27 @@ pub(super) fn wcc_of(cx: &Cx, changing: Option<&Changing>, handle: &[u8]) -> Wcc
 pub fn lookup(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     let args = DirOp::decode(args)?;
     let found = find(cx, &args);
-    let dir_attributes: PostOpAttr = cx.attr_if_known(&args.dir);
-    let done = found.as_ref().map_err(|stop| *stop).map(|(object, attr)| LookupOk {
+    let done = found.as_ref().map_err(|stop| *stop).map(|(object, attr, dir_attributes)| LookupOk {
         handle: Bounded(&object.handle),
         attributes: Some(fattr(&object.export, attr)),
-        dir_attributes,
+        dir_attributes: *dir_attributes,
     });
-    answer(done, || dir_attributes, out)
+    answer(done, || cx.attr_if_known(&args.dir), out)
 }
 
-fn find(cx: &Cx, args: &DirOp<'_>) -> Done<(Arc<Object>, Attr)> {
+/// The object, what it is like, and what the directory was like before it was looked for: a client that compares that with
+/// what it is later sees every change since.
+fn find(cx: &Cx, args: &DirOp<'_>) -> Done<(Arc<Object>, Attr, PostOpAttr)> {
     let dir = cx.target(&args.dir)?;
     dir.must_be_directory()?;
     let attr = dir.attr(cx)?;
-    match args.name {
-        b"." => Ok((dir.object, attr)),
-        b".." => parent(cx, &dir, attr),
-        name => cx.entry(&dir, name_of(name)?),
-    }
+    let dir_attributes = Some(fattr(&dir.object.export, &attr));
+    let (object, attr) = match args.name {
+        b"." => (dir.object, attr),
+        b".." => parent(cx, &dir, attr)?,
+        name => cx.entry(&dir, name_of(name)?)?,
+    };
+    Ok((object, attr, dir_attributes))
 }
 
 /// The directory above; an export's root is above itself.

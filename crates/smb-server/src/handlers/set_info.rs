@@ -304,6 +304,8 @@ async fn set_allocation(request: &Request<'_>, open: &Arc<Open>, file: &FileOpen
 async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: DispositionFlags) -> Result<(), Failure> {
     open.require_any(AccessMask::DELETE)?;
     let (open, executor) = (Arc::clone(open), Arc::clone(&request.conn.shard.executor));
+    // Whether a directory is empty may have to be read from a disk.
+    let may_wait = open.file()?.is_directory();
     let job = move || -> Result<(), Failure> {
         let file = open.file()?;
         let on_close = flags.contains(DispositionFlags::ON_CLOSE);
@@ -316,7 +318,7 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
             file.claim.set_delete_pending(false, None);
             return Ok(());
         }
-        if file.stream.is_none() && file.path()?.is_here() {
+        if file.stream.is_none() && file.link().is_none() && file.node.id() == file.share.backend.root().id() {
             return Err(NtStatus::CANNOT_DELETE.into()); // the share itself
         }
         let stored = FileAttributes::from_bits_retain(read_dos(&*file.node)?.attributes.unwrap_or(0));
@@ -341,6 +343,9 @@ async fn set_disposition(request: &Request<'_>, open: &Arc<Open>, flags: Disposi
         }
         Ok(())
     };
+    if !may_wait {
+        return job();
+    }
     request.conn.offload(job).await.ok_or(NtStatus::INTERNAL_ERROR)?
 }
 

@@ -72,7 +72,7 @@ fn config(directory: &Path, port: u16, mountd_port: u16) -> String {
     format!(
         "NFS_CORE_PARAM {{ NFS_Port = {port}; MNT_Port = {mountd_port}; NFS_Protocols = 3,4; Enable_NLM = false; \
          Enable_RQUOTA = false; Bind_addr = 127.0.0.1; Allow_Set_Io_Flusher_Fail = true; }}
-NFSv4 {{ Minor_Versions = 0,1,2; Grace_Period = 5; Lease_Lifetime = 10; RecoveryBackend = fs; }}
+NFSv4 {{ Minor_Versions = 0,1,2; Graceless = true; Grace_Period = 5; Lease_Lifetime = 10; RecoveryBackend = fs; }}
 EXPORT {{ Export_Id = 1; Path = {directory}; Pseudo = {directory}; Access_Type = RW; Squash = No_Root_Squash; \
          SecType = sys,none; Protocols = 3,4; Transports = TCP; MaxRead = 4194304; MaxWrite = 4194304; \
          PrefRead = 1048576; PrefWrite = 1048576; FSAL {{ Name = VFS; }} }}

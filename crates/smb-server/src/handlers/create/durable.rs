@@ -129,7 +129,8 @@ pub fn replay(
     }
     let durable = caching.caching.contains(Caching::HANDLE);
     let durability = Some(*file.durability.lock()).filter(|_| durable);
-    Answer { asked, wanted, action: file.action, maximal: open.granted, caching, durability }.put(open, file, out)?;
+    Answer { asked, wanted, action: file.action, maximal: open.granted, caching, attr: None, durability }
+        .put(open, file, out)?;
     Ok(open.handle)
 }
 
@@ -202,6 +203,7 @@ fn give_back(
         wanted: &wanted,
         action: first.map_or(OPENED, |(action, _)| action),
         maximal: open.granted,
+        attr: None,
         caching: caching(server, file),
         durability: first.map(|(_, durability)| durability),
     }

@@ -16,7 +16,7 @@ use crate::Share;
 use crate::acl::{self, Stored};
 use crate::ea;
 use crate::failure::{Failure, status_of};
-use crate::meta::{read_dos, store_dos};
+use crate::meta::{read_dos, store_first_dos};
 use crate::posix;
 use crate::stream::{self, StreamNode};
 use crate::tree::Tree;
@@ -25,6 +25,8 @@ use crate::tree::Tree;
 pub struct Found {
     /// The object.
     pub node: Arc<dyn Node>,
+    /// Its attributes when it was opened.
+    pub attr: Attr,
     /// Where, as the directory spells it.
     pub path: Path,
     /// The stream that was opened: the node is the same.
@@ -137,7 +139,16 @@ fn stream_of(mut found: Found, tree: &Tree, plan: &Plan, key: &str, wait: Wait) 
 
 fn find_or_make_base(share: &Share, tree: &Tree, plan: &Plan, wait: Wait) -> Result<Found, Halt> {
     let search = Search { share, tree, plan, wait };
+    if plan.disposition == Wanted::Create && tree.writable {
+        return search.fresh();
+    }
     match search.existing(&plan.path) {
+        // What is not there is made where it may wait: looking on here for other spellings would be done twice.
+        Err(Halt::Failed(NtStatus::OBJECT_NAME_NOT_FOUND))
+            if wait == Wait::Never && plan.may_make() && tree.writable =>
+        {
+            Err(Halt::WouldBlock)
+        }
         Err(Halt::Failed(status)) if search.might_be_spelled_otherwise(status) => search.by_other_spelling(status),
         result => result,
     }
@@ -151,6 +162,28 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Makes what must not be there.
+    fn fresh(&self) -> Result<Found, Halt> {
+        if self.wait == Wait::Never {
+            return Err(Halt::WouldBlock);
+        }
+        let (cred, path) = (&self.tree.cred, &self.plan.path);
+        if self.share.options.case_sensitive || self.plan.posix.is_some() {
+            return match self.existing(path) {
+                Err(Halt::Failed(status)) if self.might_be_spelled_otherwise(status) => self.make_or(path, status),
+                result => result,
+            };
+        }
+        match self.share.spell(cred, path, self.wait) {
+            Ok(_) => Err(NtStatus::OBJECT_NAME_COLLISION.into()),
+            Err(VfsError::NotFound) => {
+                let path = self.share.spell_parent(cred, path, self.wait)?;
+                self.make_or(&path, NtStatus::OBJECT_NAME_NOT_FOUND)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Opens what is at `path`.
     fn existing(&self, path: &Path) -> Result<Found, Halt> {
         let root = self.share.backend.root();
@@ -171,13 +204,18 @@ impl Search<'_> {
             granted -= WRITES | AccessMask::FILE_DELETE_CHILD; // MS-FSA 2.1.5.1.2.1
         }
         let link = link.filter(|(_, id)| *id != opened.attr.id);
-        Ok(Found { node: opened.node, path: path.clone(), stream: None, link, created: false, granted, maximal })
+        let (node, attr, path) = (opened.node, opened.attr, path.clone());
+        Ok(Found { node, attr, path, stream: None, link, created: false, granted, maximal })
     }
 
     /// The symbolic link at `path`, looked for only by those who might delete or rename it: what they do is done to the
     /// link and never to what it leads to.
     fn link_in_last_place(&self, path: &Path) -> Result<Option<(Path, FileId)>, Halt> {
         if !self.plan.desired.contains(AccessMask::DELETE) && !self.plan.maximum_allowed {
+            return Ok(None);
+        }
+        // Then the link itself is what is opened.
+        if self.plan.options.contains(CreateOptions::OPEN_REPARSE_POINT) && self.plan.posix.is_none() {
             return Ok(None);
         }
         let root = self.share.backend.root();
@@ -208,17 +246,22 @@ impl Search<'_> {
         }
         let how = self.how(Access::empty(), follow);
         let found = self.share.backend.open(&self.tree.cred, &*self.share.backend.root(), path, &how, self.wait)?;
-        let all = self.rights().of(&found, path)?;
         let privileged = if acl::is_admin(&self.tree.cred) { acl::PRIVILEGED } else { AccessMask::empty() };
         let needed = if self.plan.overwrites() { wanted | AccessMask::FILE_WRITE_DATA } else { wanted };
+        let wants_all = self.plan.maximum_allowed || self.plan.tell_maximal;
+        let all = match wants_all {
+            true => self.rights().of(&found, path)?,
+            false => self.rights().among(needed, &found, path)?,
+        };
         if !(all | privileged).contains(needed) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
         let granted = if self.plan.maximum_allowed { wanted | all } else { wanted };
+        let maximal = wants_all.then_some(all);
         if self.data_access(granted, found.attr.kind).is_empty() {
-            return Ok((found, granted, Some(all)));
+            return Ok((found, granted, maximal));
         }
-        Ok((self.open_for(path, follow, granted, Some(found.attr.kind))?, granted, Some(all)))
+        Ok((self.open_for(path, follow, granted, Some(found.attr.kind))?, granted, maximal))
     }
 
     fn rights(&self) -> Rights<'_> {
@@ -389,6 +432,7 @@ impl Search<'_> {
         let granted = if self.plan.maximum_allowed { self.plan.desired | all } else { self.plan.desired };
         Ok(Found {
             node: opened.node,
+            attr: opened.attr,
             path: path.clone(),
             stream: None,
             link: None,
@@ -408,7 +452,7 @@ impl Search<'_> {
         path: &Path,
     ) -> Result<AccessMask, Halt> {
         let cred = &self.tree.cred;
-        store_dos(&*made.node, cred, Some(attributes), None)?;
+        store_first_dos(&*made.node, cred, attributes, &made.attr)?;
         ea::set(&*made.node, cred, &self.plan.eas).map_err(|failure| Halt::Failed(failure.status))?;
         let Some(descriptor) = self.descriptor(above, directory, made) else { return Ok(self.tree.maximal_access) };
         acl::store(&*self.share.backend, &*made.node, cred, &descriptor, self.plan.now)?;

@@ -148,7 +148,9 @@ async fn open_file(
         *file.durability.lock() = durability.unwrap_or_default();
     }
     let maximal = found.maximal.unwrap_or(found.granted);
-    respond::Answer { asked, wanted: &wanted, action, maximal, caching, durability }.put(&open, &file, out)?;
+    // Whoever may cache must have what is true now that it may; what was just made or cut has changed since it was opened.
+    let attr = (action == OPENED && found.stream.is_none() && caching.caching.is_empty()).then_some(found.attr);
+    respond::Answer { asked, wanted: &wanted, action, maximal, caching, attr, durability }.put(&open, &file, out)?;
     Ok(open.handle)
 }
 

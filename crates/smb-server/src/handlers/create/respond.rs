@@ -7,11 +7,12 @@ use smb_wire::smb2::{
 };
 
 use coherence::GrantState;
+use vfs::Attr;
 
 use crate::durable::{Durability, Version};
 use crate::failure::Failure;
 use crate::grants::Wanted;
-use crate::meta::Meta;
+use crate::meta::{Meta, read_dos};
 use crate::open::{FileOpen, Open};
 use crate::reply::ReplyWriter;
 
@@ -27,6 +28,8 @@ pub struct Answer<'a> {
     pub maximal: AccessMask,
     /// What the open's client may cache.
     pub caching: GrantState,
+    /// The file's attributes, where they are known and nobody can rely on their being of now.
+    pub attr: Option<Attr>,
     /// Told if the open was just made durable.
     pub durability: Option<Durability>,
 }
@@ -34,7 +37,8 @@ pub struct Answer<'a> {
 impl Answer<'_> {
     /// Appends the response's body.
     pub fn put(&self, open: &Open, file: &FileOpen, out: &mut ReplyWriter) -> Result<(), Failure> {
-        let meta = Meta::of(&*file.node, file.is_hidden())?.on(&file.share);
+        let attr = self.attr.map_or_else(|| file.node.attr(), Ok)?;
+        let meta = Meta::new(attr, read_dos(&*file.node)?, file.is_hidden()).on(&file.share);
         let state = &self.caching;
         let v2 = file.route.as_ref().is_some_and(|route| route.is_v2());
         let (oplock_level, lease) = self.wanted.response(state.caching, state.epoch, state.breaking_to.is_some(), v2);

@@ -24,6 +24,9 @@ const OWNER: AccessMask = AccessMask::WRITE_DAC.union(AccessMask::WRITE_OWNER).u
 /// Rights that the directory can give.
 const FROM_ABOVE: AccessMask = AccessMask::DELETE.union(AccessMask::FILE_READ_ATTRIBUTES);
 
+/// S_IXUSR, S_IXGRP and S_IXOTH. The group's is also the mask of an access list.
+const ANY_EXECUTE: u32 = 0o111;
+
 /// S_ISVTX: only owners delete.
 const STICKY: u32 = 0o1000;
 
@@ -54,6 +57,20 @@ impl Rights<'_> {
         Ok(rights & self.tree.maximal_access)
     }
 
+    /// Those of the rights `needed` that the user has, perhaps with others. What everybody has and what the directory gives
+    /// is not asked of the kernel where no more is needed, as by a client that looks at a file or deletes it.
+    pub fn among(&self, needed: AccessMask, found: &Opened, path: &Path) -> Result<AccessMask, Halt> {
+        let mut rights = match acl::stored(&*self.share.backend, &*found.node)? {
+            Some(stored) => stored.rights(&self.tree.cred),
+            None if (ALWAYS | FROM_ABOVE).contains(needed) => ALWAYS,
+            None => self.by_posix(found)?,
+        };
+        if !rights.contains(needed & FROM_ABOVE) {
+            rights |= self.by_directory(found, path)?;
+        }
+        Ok(rights & self.tree.maximal_access)
+    }
+
     /// The descriptor stored with the directory an object is, or will be, in.
     pub fn parent_descriptor(&self, path: &Path) -> Result<Option<Stored>, Halt> {
         Ok(match self.parent(path)? {
@@ -64,7 +81,11 @@ impl Rights<'_> {
 
     fn by_posix(&self, found: &Opened) -> Result<AccessMask, Halt> {
         let cred = &self.tree.cred;
-        let bits = found.node.access(cred, Bits::READ | Bits::WRITE | Bits::EXECUTE)?;
+        // Nobody executes a file that has no such bit, not even root; asked along with the others it would hide them.
+        let executable = found.attr.kind == FileKind::Directory || found.attr.mode & ANY_EXECUTE != 0;
+        let mut ask = Bits::READ | Bits::WRITE;
+        ask.set(Bits::EXECUTE, executable);
+        let bits = found.node.access(cred, ask)?;
         let as_process = !self.share.backend.capabilities().contains(Capabilities::IDENTITY);
         let mut rights = ALWAYS;
         if bits.contains(Bits::READ) {
