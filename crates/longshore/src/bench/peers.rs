@@ -21,6 +21,9 @@ use crate::failure::Failure;
 use crate::status;
 
 mod ganesha;
+mod knfsd;
+mod ksmbd;
+mod rpcbind;
 mod samba;
 
 /// The tree and the directory that `conformance/peers/peers` lays out.
@@ -33,9 +36,9 @@ pub struct Peer {
     pub targets: Vec<(String, String, Credentials)>,
     /// Each setting that was written for it.
     pub settings: Vec<(String, String)>,
-    /// Its process.
-    pub pid: i32,
-    /// Processes, and what they wrote: kept to end with this, in this order.
+    /// Its process; none where that is found by its port, or cannot be told from others'.
+    pub pid: Option<i32>,
+    /// Processes, what they wrote, and what was changed for them: kept to end with this, in this order.
     pub _running: Vec<Box<dyn Any>>,
 }
 
@@ -54,8 +57,10 @@ pub fn compare(arguments: &PeersArgs) -> Result<(), Failure> {
     let stop = signals::watch()?;
     let site = Site::of(arguments)?;
     let mut ports = Ports::from(arguments.first_port);
+    // It goes after the servers that say good-bye to it.
+    let _rpcbind = (arguments.protocol == Spoken::Nfs).then(|| rpcbind::start(&site, &stop)).transpose()?;
     let mut all = ours(&site, arguments, &mut ports, &stop)?;
-    let others = others(&site, arguments, &mut ports, &stop);
+    let Others { peers: others, absent } = others(&site, arguments, &mut ports, &stop);
     let given = compare::named(&arguments.targets)?;
     let first_other = others.iter().flat_map(|peer| &peer.targets).map(|(name, _, _)| name.clone()).next();
     let Some(baseline) = first_other.or_else(|| given.first().map(|target| target.name.clone())) else {
@@ -66,6 +71,7 @@ pub fn compare(arguments: &PeersArgs) -> Result<(), Failure> {
     let congestion = facts::congestion_control().unwrap_or_else(|| "unknown".to_owned());
     settings.push(("congestion control of all".to_owned(), congestion));
     settings.extend(all.iter().flat_map(|peer| peer.settings.iter().cloned()));
+    settings.extend(absent);
     for (name, value) in settings.iter().filter(|_| !arguments.out.json) {
         status::say(&format!("{name}: {value}"));
     }
@@ -73,7 +79,7 @@ pub fn compare(arguments: &PeersArgs) -> Result<(), Failure> {
     let mut places = Vec::new();
     for peer in &all {
         for (name, url, credentials) in &peer.targets {
-            places.push(Place::of_server(name, logins.known(url, credentials.clone())?, Some(peer.pid))?);
+            places.push(Place::of_server(name, logins.known(url, credentials.clone())?, peer.pid)?);
         }
     }
     places.extend(compare::reached(&given, &arguments.access)?);
@@ -138,43 +144,48 @@ fn ours(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) -> R
         Ok(Peer {
             targets: vec![(name.to_owned(), url, ours.credentials().clone())],
             settings: vec![(format!("{name} settings"), format!("[data-path] {shown}"))],
-            pid: ours.pid(),
+            pid: Some(ours.pid()),
             _running: vec![Box::new(ours)],
         })
     };
     kinds.into_iter().map(start).collect()
 }
 
-/// Everybody else. Who is installed and does not start is told, and the others go on without.
-fn others(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) -> Vec<Peer> {
-    let started = match arguments.protocol {
-        Spoken::Smb => samba::start(site, ports, stop),
-        Spoken::Nfs => ganesha::start(site, &arguments.nfs_version, ports, stop),
-    };
-    for module in kernel_servers(arguments.protocol) {
-        problem(&format!("{module} is loaded; start it yourself and name it with --target {module}=URL"));
-    }
-    match started {
-        Ok(Some(peer)) => vec![peer],
-        Ok(None) => {
-            problem(&format!("no other server for {} is installed here", arguments.protocol));
-            Vec::new()
-        }
-        Err(failure) => {
-            failure.lines().for_each(problem);
-            Vec::new()
-        }
-    }
+/// Everybody else.
+struct Others {
+    peers: Vec<Peer>,
+    /// Who is not among them, and why.
+    absent: Vec<(String, String)>,
 }
 
-/// The kernel's servers belong to whoever set them up: they have one configuration for the whole machine.
-fn kernel_servers(spoken: Spoken) -> Vec<&'static str> {
-    let loaded = |name: &str| Path::new("/sys/module").join(name).exists();
-    let all = match spoken {
-        Spoken::Smb => ["ksmbd"],
-        Spoken::Nfs => ["nfsd"],
+/// Starts them. Who cannot be had is told of, and the others go on without.
+fn others(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) -> Others {
+    let version = &arguments.nfs_version;
+    let started = match arguments.protocol {
+        Spoken::Smb => [("samba", samba::start(site, ports, stop)), ("ksmbd", ksmbd::start(site, ports, stop))],
+        Spoken::Nfs => {
+            // The kernel's first: it looks whether rpcbind names anybody, and Ganesha will be named there.
+            let knfsd = knfsd::start(site, version, ports, stop);
+            [("ganesha", ganesha::start(site, version, ports, stop)), ("knfsd", knfsd)]
+        }
     };
-    all.into_iter().filter(|name| loaded(name)).collect()
+    let mut others = Others { peers: Vec::new(), absent: Vec::new() };
+    for (name, started) in started {
+        match started {
+            Ok(peer) => others.peers.push(peer),
+            Err(failure) => {
+                failure.lines().for_each(problem);
+                let why = failure.lines().collect::<Vec<_>>().join("; ");
+                others.absent.push((format!("without {name}"), why));
+            }
+        }
+    }
+    others
+}
+
+/// Why somebody is not started.
+fn not_available(name: &str, why: &str) -> Failure {
+    Failure::system(format!("{name} is not available because {why}"))
 }
 
 /// The lines of a configuration as one setting: what is commented or empty says nothing.
