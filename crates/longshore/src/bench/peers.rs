@@ -6,6 +6,7 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 
 use client::Credentials;
+use nfs_wire::rpc::program;
 
 use super::arguments::{PeersArgs, Spoken};
 use super::compare;
@@ -18,7 +19,7 @@ use super::place::Place;
 use super::process::{Daemon, Ports, Root};
 use super::signals;
 use crate::failure::Failure;
-use crate::status;
+use crate::{rpcbind as registry, status};
 
 mod ganesha;
 mod knfsd;
@@ -57,8 +58,6 @@ pub fn compare(arguments: &PeersArgs) -> Result<(), Failure> {
     let stop = signals::watch()?;
     let site = Site::of(arguments)?;
     let mut ports = Ports::from(arguments.first_port);
-    // It goes after the servers that say good-bye to it.
-    let _rpcbind = (arguments.protocol == Spoken::Nfs).then(|| rpcbind::start(&site, &stop)).transpose()?;
     let mut all = ours(&site, arguments, &mut ports, &stop)?;
     let Others { peers: others, absent } = others(&site, arguments, &mut ports, &stop);
     let given = compare::named(&arguments.targets)?;
@@ -162,11 +161,15 @@ struct Others {
 fn others(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) -> Others {
     let version = &arguments.nfs_version;
     let started = match arguments.protocol {
-        Spoken::Smb => [("samba", samba::start(site, ports, stop)), ("ksmbd", ksmbd::start(site, ports, stop))],
+        Spoken::Smb => [(samba::NAME, samba::start(site, ports, stop)), (ksmbd::NAME, ksmbd::start(site, ports, stop))],
         Spoken::Nfs => {
-            // The kernel's first: it looks whether rpcbind names anybody, and Ganesha will be named there.
-            let knfsd = knfsd::start(site, version, ports, stop);
-            [("ganesha", ganesha::start(site, version, ports, stop)), ("knfsd", knfsd)]
+            // Who registers takes the place of whoever is named, and nobody gives it back.
+            let alone = |name| named_by_rpcbind().map_or(Ok(()), |why| Err(not_available(name, why)));
+            let (ganesha, knfsd) = (alone(ganesha::NAME), alone(knfsd::NAME));
+            // The kernel's first: an rpcbind that was started for it goes last.
+            let knfsd = knfsd.and_then(|()| knfsd::start(site, version, ports, stop));
+            let ganesha = ganesha.and_then(|()| ganesha::start(site, version, ports, stop));
+            [(ganesha::NAME, ganesha), (knfsd::NAME, knfsd)]
         }
     };
     let mut others = Others { peers: Vec::new(), absent: Vec::new() };
@@ -181,6 +184,16 @@ fn others(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) ->
         }
     }
     others
+}
+
+/// Whether this machine's rpcbind names an NFS server, which is somebody else's.
+fn named_by_rpcbind() -> Option<&'static str> {
+    let mut programs = [program::NFS, program::MOUNT].into_iter().map(registry::names);
+    match programs.try_fold(false, |any, named| Ok::<_, std::io::Error>(any | named?)) {
+        Ok(false) => None,
+        Ok(true) => Some("rpcbind names another NFS server"),
+        Err(_) => Some("rpcbind does not say whether it names another NFS server"),
+    }
 }
 
 /// Why somebody is not started.

@@ -99,7 +99,8 @@ impl Daemon {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn wait_until<T>(&mut self, stop: &Stop, ready: impl Fn() -> Option<T>) -> Result<T, Failure> {
+    /// Waits until `ready` makes something of it.
+    pub fn wait_until<T>(&mut self, stop: &Stop, ready: impl Fn() -> Option<T>) -> Result<T, Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(ready) = ready() {

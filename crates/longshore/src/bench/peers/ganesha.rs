@@ -12,16 +12,15 @@ use crate::bench::ours::mount_port;
 use crate::bench::process::{Ports, Work};
 use crate::failure::Failure;
 
-const NAME: &str = "ganesha";
+/// What it is called.
+pub const NAME: &str = "ganesha";
 /// Where it keeps what it must find: its own choice, made for it where the packages have not.
 const DIRECTORIES: [&str; 2] = ["/run/ganesha", "/var/lib/nfs/ganesha"];
 
 /// Starts it, if it is installed.
 pub fn start(site: &Site, version: &str, ports: &mut Ports, stop: &Stop) -> Result<Peer, Failure> {
     let program = site.root.find("ganesha.nfsd").ok_or_else(|| not_available(NAME, "it is not installed"))?;
-    if !rpcbind::runs() {
-        return Err(not_available(NAME, "it needs rpcbind, and none is installed"));
-    }
+    let rpcbind = rpcbind::start(&site.root, stop)?;
     for directory in DIRECTORIES {
         let path = site.root.outside(Path::new(directory));
         let made = std::fs::create_dir_all(&path);
@@ -36,7 +35,7 @@ pub fn start(site: &Site, version: &str, ports: &mut Ports, stop: &Stop) -> Resu
     command.arg("-L").arg(work.inside().join("log")).arg("-p").arg(work.inside().join("pid"));
     let daemon = listening(NAME, command, port, stop)?;
     let pid = daemon.pid();
-    let running: Vec<Box<dyn Any>> = vec![Box::new(daemon), Box::new(work)];
+    let running: Vec<Box<dyn Any>> = vec![Box::new(daemon), Box::new(rpcbind), Box::new(work)];
     let export = site.inside.display().to_string();
     let url = format!(
         "nfs://127.0.0.1:{port}/{}?version={version}{}",

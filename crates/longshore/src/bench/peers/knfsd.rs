@@ -11,7 +11,6 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use client::Credentials;
-use nfs_wire::rpc::program;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::{Peer, Site, not_available, rpcbind};
@@ -20,9 +19,9 @@ use crate::bench::load::Stop;
 use crate::bench::ours::mount_port;
 use crate::bench::process::{Change, Daemon, Ports, Root, Work};
 use crate::failure::Failure;
-use crate::rpcbind as registry;
 
-const NAME: &str = "knfsd";
+/// What it is called.
+pub const NAME: &str = "knfsd";
 const CONTROL: &str = "/proc/fs/nfsd";
 const CACHES: &str = "/proc/net/rpc";
 /// As many as nfs-utils starts by itself.
@@ -39,7 +38,7 @@ const OPTIONS: &str = "rw,sync,insecure,no_root_squash,no_subtree_check,fsid=1";
 /// Starts it, if it may be.
 pub fn start(site: &Site, version: &str, ports: &mut Ports, stop: &Stop) -> Result<Peer, Failure> {
     let because = |why: &str| not_available(NAME, why);
-    absent(version).map_or(Ok(()), |why| Err(because(why)))?;
+    absent().map_or(Ok(()), |why| Err(because(why)))?;
     let mountd = Root::here().find(MOUNTD).ok_or_else(|| because("rpc.mountd is not installed"))?;
     let path = plain(&site.outside).ok_or_else(|| because("the directory's name is not plain letters"))?;
     let mounted = mounted()?;
@@ -50,6 +49,8 @@ pub fn start(site: &Site, version: &str, ports: &mut Ports, stop: &Stop) -> Resu
     let export = format!("{path} 127.0.0.1({OPTIONS})");
     work.write("etab", &format!("{export}\n"))?;
     work.write("rmtab", "")?;
+    // Without version 3 it tells nobody, or nobody who must listen.
+    let rpcbind = if version == "3" { rpcbind::start(&Root::here(), stop)? } else { None };
     let forgotten = Change::until(forget_exports);
     let settings = set(version, work.inside())?;
     let answering = answer(&mountd, version, work.inside(), mountd_port, stop)?;
@@ -65,6 +66,7 @@ pub fn start(site: &Site, version: &str, ports: &mut Ports, stop: &Stop) -> Resu
             Box::new(answering),
             Box::new(settings),
             Box::new(forgotten),
+            Box::new(rpcbind),
             Box::new(mounted),
             Box::new(work),
         ],
@@ -72,7 +74,7 @@ pub fn start(site: &Site, version: &str, ports: &mut Ports, stop: &Stop) -> Resu
 }
 
 /// Why it is not to be started, as far as can be seen without its control files.
-fn absent(version: &str) -> Option<&'static str> {
+fn absent() -> Option<&'static str> {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if !known.lines().any(|line| line.split_whitespace().last() == Some("nfsd")) {
         return Some("the module nfsd is not loaded");
@@ -80,8 +82,7 @@ fn absent(version: &str) -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return Some("only root may start it");
     }
-    // It would serve version 3 to nobody: the kernel starts no such server without telling rpcbind.
-    (version == "3" && !rpcbind::runs()).then_some("version 3 needs rpcbind, and none is installed")
+    None
 }
 
 /// Its control files, which are mounted where they are not yet.
@@ -94,7 +95,7 @@ fn mounted() -> Result<Option<Change>, Failure> {
     Ok(Some(Change::until(|| unmount(CONTROL, UnmountFlags::empty()).unwrap_or_default())))
 }
 
-/// Who uses it, or another NFS server that this machine's rpcbind names.
+/// Who uses it.
 fn in_use() -> Result<Option<&'static str>, Failure> {
     let read = |path: PathBuf| {
         let failed = |error| Failure::system(format!("{NAME}: {}: {error}", path.display()));
@@ -109,9 +110,7 @@ fn in_use() -> Result<Option<&'static str>, Failure> {
     if MOUNTDS.into_iter().any(cpu::somebody_is) {
         return Ok(Some("somebody else's rpc.mountd runs"));
     }
-    let named = |number| registry::names(number).map_err(|error| Failure::system(format!("rpcbind: {error}")));
-    let is_named = named(program::NFS)? || named(program::MOUNT)?;
-    Ok(is_named.then_some("rpcbind names another NFS server"))
+    Ok(None)
 }
 
 /// What is spoken, and how long a client that is gone is waited for. Written before it starts; it takes nothing afterwards.

@@ -15,7 +15,8 @@ use crate::bench::process::{Change, Ports, Root, Work};
 use crate::failure::Failure;
 use crate::password;
 
-const NAME: &str = "ksmbd";
+/// What it is called.
+pub const NAME: &str = "ksmbd";
 const MOUNTD: &str = "ksmbd.mountd";
 const STATS: &str = "/sys/class/ksmbd-control/stats";
 const KILL: &str = "/sys/class/ksmbd-control/kill_server";

@@ -1,26 +1,46 @@
-//! The rpcbind that NFS servers register with: this machine's, or one that is started beside them where none runs.
+//! The rpcbind that NFS servers register with and do not start without: this system's, or one that is started for them where
+//! none runs. That one has a network of its own, so that nobody reaches it but through its socket in the file system.
 
 use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
 
-use super::{Site, listening};
 use crate::bench::load::Stop;
-use crate::bench::process::Daemon;
+use crate::bench::process::{Daemon, Root};
 use crate::failure::Failure;
 
+const NAME: &str = "rpcbind";
+const SOCKET: &str = "/run/rpcbind.sock";
 const PORT: u16 = 111;
 
-/// Whether one runs.
-pub fn runs() -> bool {
-    TcpStream::connect((Ipv4Addr::LOCALHOST, PORT)).is_ok()
-}
-
-/// Starts one, if none runs. Who needs it finds out that there is none.
-pub fn start(site: &Site, stop: &Stop) -> Result<Option<Daemon>, Failure> {
-    if runs() {
+/// Starts one for servers in `root`, unless one answers them already.
+pub fn start(root: &Root, stop: &Stop) -> Result<Option<Daemon>, Failure> {
+    if TcpStream::connect((Ipv4Addr::LOCALHOST, PORT)).is_ok() || answers(root) {
         return Ok(None);
     }
-    let Some(program) = site.root.find("rpcbind") else { return Ok(None) };
-    let mut command = site.root.command(&program);
-    command.args(["-f", "-h", "127.0.0.1"]);
-    listening("rpcbind", command, PORT, stop).map(Some)
+    let program = root.find(NAME).ok_or_else(|| Failure::system("it needs rpcbind, which is not installed"))?;
+    started(apart(root, &program), root, stop).or_else(|_| {
+        let mut command = root.command(&program);
+        // Debian 12's ends with `-h`; that is why it is the second choice.
+        command.args(["-f", "-h", "127.0.0.1"]);
+        started(command, root, stop)
+    })
+}
+
+fn apart(root: &Root, program: &Path) -> Command {
+    let inside = root.command(program);
+    let mut command = Command::new("unshare");
+    command.arg("--net").arg(inside.get_program()).args(inside.get_args()).arg("-f");
+    command
+}
+
+fn started(command: Command, root: &Root, stop: &Stop) -> Result<Option<Daemon>, Failure> {
+    let mut daemon = Daemon::start(NAME, command)?;
+    daemon.wait_until(stop, || answers(root).then_some(()))?;
+    Ok(Some(daemon))
+}
+
+fn answers(root: &Root) -> bool {
+    UnixStream::connect(root.outside(Path::new(SOCKET))).is_ok()
 }

@@ -12,7 +12,8 @@ use crate::bench::process::{Ports, Root, Work};
 use crate::failure::Failure;
 use crate::password;
 
-const NAME: &str = "samba";
+/// What it is called.
+pub const NAME: &str = "samba";
 
 /// Starts it, if it is installed.
 pub fn start(site: &Site, ports: &mut Ports, stop: &Stop) -> Result<Peer, Failure> {
