@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 CONF = """NFS_CORE_PARAM {{ NFS_Port = {port}; MNT_Port = {mount_port}; NFS_Protocols = 3,4; Enable_NLM = false;
-  Enable_RQUOTA = false; Bind_addr = 127.0.0.1; {core} }}
+  Enable_RQUOTA = false; Bind_addr = 127.0.0.1; Allow_Set_Io_Flusher_Fail = true; }}
 NFSv4 {{ Minor_Versions = 0,1,2; Grace_Period = 5; Lease_Lifetime = 10; RecoveryBackend = fs; }}
 EXPORT {{ Export_Id = 1; Path = {path}; Pseudo = {path}; Access_Type = RW; Squash = No_Root_Squash; SecType = sys,none;
   Protocols = 3,4; Transports = TCP; FSAL {{ Name = VFS; }} }}
@@ -48,16 +48,14 @@ class Ganesha:
     def start(self):
         for directory in ("run/ganesha", "var/lib/nfs/ganesha"):
             (self.root / directory).mkdir(parents=True, exist_ok=True)
-        # Only newer ones know the parameter, and need it where a container may not set that flag.
-        core = "Allow_Set_Io_Flusher_Fail = true;" if self.root != Path("/") else ""
-        text = CONF.format(port=self.port, mount_port=self.mount_port, path=self._inside, core=core)
+        text = CONF.format(port=self.port, mount_port=self.mount_port, path=self._inside)
         (self._own / "conf").write_text(text)
         if not self._rpcbind_answers():
             # In a network of its own: it is reached through its socket in the file system and nowhere else.
             self._spawn(["unshare", "--net"], "rpcbind", "-f")
             self._wait(self._rpcbind_answers)
         own = "/" + str(self._own.relative_to(self.root))
-        self._spawn([], "ganesha.nfsd", "-F", "-f", f"{own}/conf", "-L", f"{own}/log", "-p", f"{own}/pid")
+        self._spawn([], "ganesha.nfsd", "-F", "-f", f"{own}/conf", "-L", "STDERR", "-p", f"{own}/pid")
         self._wait(lambda: answers(("127.0.0.1", self.port)))
 
     def _rpcbind_answers(self):
@@ -82,7 +80,7 @@ class Ganesha:
             if self._running[-1].poll() is not None:
                 break
             time.sleep(0.1)
-        said = "".join(p.read_text(errors="replace") for n in ("out", "log") if (p := self._own / n).exists())
+        said = (self._own / "out").read_text(errors="replace")
         self.stop()
         raise RuntimeError(f"{self.program('ganesha.nfsd')} did not start; it said:\n{said}")
 

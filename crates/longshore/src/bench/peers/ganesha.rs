@@ -32,7 +32,7 @@ pub fn start(site: &Site, version: &str, ports: &mut Ports, stop: &Stop) -> Resu
     let path = work.write("ganesha.conf", &config)?;
     let mut command = site.root.command(&program);
     command.arg("-F").arg("-f").arg(path);
-    command.arg("-L").arg(work.inside().join("log")).arg("-p").arg(work.inside().join("pid"));
+    command.args(["-L", "STDERR", "-p"]).arg(work.inside().join("pid"));
     let daemon = listening(NAME, command, port, stop)?;
     let pid = daemon.pid();
     let running: Vec<Box<dyn Any>> = vec![Box::new(daemon), Box::new(rpcbind), Box::new(work)];
