@@ -79,10 +79,10 @@ impl Daemon {
         self.wait_until(stop, || TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok().then_some(()))
     }
 
-    /// Waits until it has this file open.
-    pub fn wait_for_open(&mut self, path: &Path, stop: &Stop) -> Result<(), Failure> {
+    /// Waits until it has a file open whose path ends so.
+    pub fn wait_for_open(&mut self, end: &Path, stop: &Stop) -> Result<(), Failure> {
         let descriptors = format!("/proc/{}/fd", self.pid());
-        let is_it = |entry: fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target == path);
+        let is_it = |entry: fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with(end));
         self.wait_until(stop, || fs::read_dir(&descriptors).ok()?.flatten().any(is_it).then_some(()))
     }
 
@@ -378,6 +378,17 @@ mod tests {
         }
         assert!(!is_there(pid) && !is_there(child));
         assert!(!RUNNING.lock().unwrap().contains(&pid));
+    }
+
+    #[test]
+    fn what_a_server_has_open_is_seen() {
+        let file = tempfile::Builder::new().prefix("channel").tempfile_in("/tmp").unwrap();
+        let end = Path::new("tmp").join(file.path().file_name().unwrap());
+        let mut daemon = Daemon::start("it", shell(&format!("exec 3<{}; sleep 600", file.path().display()))).unwrap();
+        daemon.wait_for_open(&end, &Stop::default()).unwrap();
+        let stop = Stop::default();
+        stop.tell();
+        assert!(daemon.wait_for_open(Path::new("no/such"), &stop).is_err());
     }
 
     #[test]

@@ -141,7 +141,8 @@ fn answer(program: &Path, version: &str, state: &Path, port: u16, stop: &Stop) -
         _ => command.args(["-N", "3"]),
     };
     let mut daemon = Daemon::start(MOUNTD, command)?;
-    daemon.wait_for_open(&Path::new(CACHES).join("nfsd.fh/channel"), stop)?;
+    // Its name for the directory is the process's own (/proc/PID/net).
+    daemon.wait_for_open(Path::new("net/rpc/nfsd.fh/channel"), stop)?;
     if version == "3" {
         daemon.wait_for(port, stop)?;
     }
