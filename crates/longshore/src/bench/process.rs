@@ -299,13 +299,14 @@ impl Change {
         Self(number)
     }
 
-    /// Writes `value` into a file of the kernel's that held another, which is written again at the end. Each is a line.
-    pub fn of_setting(path: &Path, value: &str) -> Result<Self, Failure> {
+    /// Writes `value` into a file of the kernel's that held another, which is written again at the end. Some of these want
+    /// a line, and some take the line's end for a part of the value: `end` is what each is written with.
+    pub fn of_setting(path: &Path, value: &str, end: &'static str) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::system(format!("{}: {error}", path.display()));
         let before = fs::read_to_string(path).map_err(failed)?;
-        fs::write(path, format!("{value}\n")).map_err(failed)?;
+        fs::write(path, format!("{value}{end}")).map_err(failed)?;
         let path = path.to_owned();
-        Ok(Self::until(move || drop(fs::write(path, format!("{}\n", before.trim_end())))))
+        Ok(Self::until(move || drop(fs::write(path, format!("{}{end}", before.trim_end())))))
     }
 }
 
@@ -403,11 +404,13 @@ mod tests {
     fn what_was_changed_is_put_back_once() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "90\n").unwrap();
-        let change = Change::of_setting(file.path(), "10").unwrap();
-        assert_eq!(fs::read_to_string(file.path()).unwrap(), "10\n");
-        drop(change);
-        assert_eq!(fs::read_to_string(file.path()).unwrap(), "90\n");
-        assert!(Change::of_setting(Path::new("/no/such"), "1").is_err());
+        for end in ["\n", ""] {
+            let change = Change::of_setting(file.path(), "10", end).unwrap();
+            assert_eq!(fs::read_to_string(file.path()).unwrap(), format!("10{end}"));
+            drop(change);
+            assert_eq!(fs::read_to_string(file.path()).unwrap(), format!("90{end}"));
+        }
+        assert!(Change::of_setting(Path::new("/no/such"), "1", "").is_err());
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::failure::Failure;
 pub const NAME: &str = "knfsd";
 const CONTROL: &str = "/proc/fs/nfsd";
 const CACHES: &str = "/proc/net/rpc";
+const KEEPER: &str = "/sys/module/nfsd/parameters/cltrack_prog";
 /// As many as nfs-utils starts by itself.
 const THREADS: u32 = 16;
 /// The least it takes, and what the other peer has for its leases.
@@ -124,7 +125,11 @@ fn set(version: &str, recovery: &Path) -> Result<Vec<Change>, Failure> {
         ("nfsv4recoverydir", &recovery),
     ];
     let there = all.into_iter().filter(|(name, _)| control(name).exists());
-    there.map(|(name, value)| Change::of_setting(&control(name), value)).collect()
+    let of_control = there.map(|(name, value)| Change::of_setting(&control(name), value, "\n"));
+    // The kernel would run a program that keeps clients' names below /var; it goes on without one that cannot be run.
+    let keeper = Path::new(KEEPER);
+    let of_keeper = keeper.exists().then(|| Change::of_setting(keeper, "/dev/null", ""));
+    of_control.chain(of_keeper).collect()
 }
 
 /// Without version 3 it needs no rpcbind.
