@@ -84,7 +84,7 @@ fn export(line: &Line, paths: &'static [&'static [u8]]) {
                 }
             }
             Way::Reply if xid_of(record) == asked.get() => {
-                let entry = |path: &&'static [u8]| ExportEntry { path: Bounded(*path), groups: Chain::default() };
+                let entry = |path: &&'static [u8]| ExportEntry { path: Bounded(path), groups: Chain::default() };
                 let entries: Vec<_> = paths.iter().map(entry).collect();
                 return Fate::Change(with_results(record, &to_vec(&ExportList::new(&entries))));
             }
