@@ -298,7 +298,7 @@ impl Client {
         watch.map(|way| Watch::new(path.into(), way)).at("watch", path)
     }
 
-    /// How much room the share has.
+    /// How much room the share has; over NFS, the file system that the URL's path is on.
     pub async fn space(&self) -> Result<Space, Error> {
         let space = match &self.way {
             Way::Smb(share) => share.space().await,

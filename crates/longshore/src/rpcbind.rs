@@ -52,6 +52,19 @@ pub fn register(addresses: &[SocketAddr], udp: bool) -> io::Result<Registered> {
     Ok(registered)
 }
 
+/// Whether rpcbind, if there is one, names a server of this program over TCP.
+pub fn names(program: u32) -> io::Result<bool> {
+    let mut talk = match Talk::begin() {
+        Ok(talk) => talk,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            return Ok(false);
+        }
+        Err(error) => return Err(error),
+    };
+    let found = talk.ask(RpcbProc::GetAddr, &Entry { program, version: 0, netid: "tcp", address: String::new() })?;
+    Ok(Reader::new(&found).opaque(256).is_ok_and(|place| !place.is_empty()))
+}
+
 impl Drop for Registered {
     fn drop(&mut self) {
         let taken_back = Talk::begin()

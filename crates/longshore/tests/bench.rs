@@ -345,6 +345,9 @@ fn a_peer_that_does_not_start_is_told_of() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = text(&output.stderr);
     assert!(said.contains("samba is not ready: no luck") && said.contains("nobody to compare with"), "{said}");
+    if !Path::new("/sys/class/ksmbd-control").exists() {
+        assert!(said.contains("ksmbd is not available because the module ksmbd is not loaded"), "{said}");
+    }
 }
 
 #[test]

@@ -36,6 +36,8 @@ const NEW_DIR_MODE: u32 = 0o755;
 pub(crate) struct Share {
     pub way: Way,
     pub stream_bytes: u32,
+    /// The URL's path: the share's root itself may be above every export.
+    directory: PathBuf,
 }
 
 /// What is spoken: of version 3 with what is mounted, of version 4 with the share's root.
@@ -62,7 +64,7 @@ impl Share {
         }
         let meeting = Meeting { dial, url, options, limits, handles, transfer_bytes };
         let way = meeting.meet().await?;
-        Ok(Self { way, stream_bytes: options.stream_bytes })
+        Ok(Self { way, stream_bytes: options.stream_bytes, directory: url.path().to_owned() })
     }
 
     /// What was agreed on, in a line for a person.
@@ -227,9 +229,10 @@ impl Share {
     }
 
     pub async fn space(&self) -> Result<Space, ErrorKind> {
+        let (fh, _) = self.find(&self.directory).await?;
         match &self.way {
-            Way::Three(three, mounts) => three.space(&find3(three, mounts, &[]).await?.0).await,
-            Way::Four(four, root) => four.space(root).await,
+            Way::Three(three, _) => three.space(&fh).await,
+            Way::Four(four, _) => four.space(&fh).await,
         }
     }
 

@@ -73,42 +73,60 @@ fn what_is_not_exported_is_said_when_connecting() {
     });
 }
 
+/// The server says that it exports these.
+fn export(line: &Line, paths: &'static [&'static [u8]]) {
+    let asked = std::cell::Cell::new(0);
+    line.meddle(move |way, record| {
+        match way {
+            Way::Call => {
+                if call_of(record).0 == program::MOUNT && call_of(record).2 == MountProc::Export as u32 {
+                    asked.set(xid_of(record));
+                }
+            }
+            Way::Reply if xid_of(record) == asked.get() => {
+                let entry = |path: &&'static [u8]| ExportEntry { path: Bounded(path), groups: Chain::default() };
+                let entries: Vec<_> = paths.iter().map(entry).collect();
+                return Fate::Change(with_results(record, &to_vec(&ExportList::new(&entries))));
+            }
+            Way::Reply => {}
+        }
+        Fate::Pass
+    });
+}
+
+/// What was mounted so far.
+fn mounted(line: &Line) -> Vec<Vec<u8>> {
+    let is_mount = |r: &&Vec<u8>| call_of(r).0 == program::MOUNT && call_of(r).2 == MountProc::Mnt as u32;
+    let calls = line.calls.borrow();
+    calls.iter().filter(is_mount).map(|r| decode_all::<&[u8]>(call_of(r).3).unwrap().to_vec()).collect()
+}
+
+#[test]
+fn room_is_that_of_the_export_the_url_leads_to() {
+    story(async {
+        let line = Line::new(World::new());
+        join(&line, NfsVersion::V3).await.mkdir("deep").await.unwrap();
+        export(&line, &[b"/data/deep"]);
+        let url: Url = "nfs://longshore/data/deep?version=3".parse().unwrap();
+        let client = Client::connect_by(line.dial(), &url, &options()).await.unwrap();
+        line.calls.borrow_mut().clear();
+        client.space().await.unwrap();
+        assert_eq!(mounted(&line), [&b"/data/deep"[..]]);
+    });
+}
+
 #[test]
 fn the_export_with_the_longest_path_is_mounted() {
     story(async {
         let line = Line::new(World::new());
         join(&line, NfsVersion::V3).await.mkdir("deep").await.unwrap();
-        let asked = std::cell::Cell::new(0);
-        line.meddle(move |way, record| {
-            match way {
-                Way::Call => {
-                    if call_of(record).0 == program::MOUNT && call_of(record).2 == MountProc::Export as u32 {
-                        asked.set(xid_of(record));
-                    }
-                }
-                Way::Reply if xid_of(record) == asked.get() => {
-                    let entry = |path| ExportEntry { path: Bounded(path), groups: Chain::default() };
-                    let entries = [entry(b"/data/deep"), entry(b"/data"), entry(b"/dat"), entry(b"/data/deeper")];
-                    return Fate::Change(with_results(record, &to_vec(&ExportList::new(&entries))));
-                }
-                Way::Reply => {}
-            }
-            Fate::Pass
-        });
+        export(&line, &[b"/data/deep", b"/data", b"/dat", b"/data/deeper"]);
         let client = join(&line, NfsVersion::V3).await;
         client.write_at("deep/file", 0, b"x").await.unwrap();
         client.write_at("file", 0, b"x").await.unwrap();
         client.stat("deep/file").await.unwrap();
-        let is_mount = |r: &Vec<u8>| call_of(r).0 == program::MOUNT && call_of(r).2 == MountProc::Mnt as u32;
-        let mounted: Vec<Vec<u8>> = line
-            .calls
-            .borrow()
-            .iter()
-            .filter(|r| is_mount(r))
-            .map(|r| decode_all::<&[u8]>(call_of(r).3).unwrap().to_vec())
-            .collect();
         // The first is of the client that made the directory; each is mounted once.
-        assert_eq!(mounted, [&b"/data"[..], b"/data", b"/data/deep"]);
+        assert_eq!(mounted(&line), [&b"/data"[..], b"/data", b"/data/deep"]);
     });
 }
 

@@ -145,6 +145,11 @@ pub struct RunArgs {
 #[derive(Debug, Default, Clone, Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MatrixArgs {
+    /// A matrix that is known by a name, for what is not said otherwise. field: read,write,rw (half reads) with 4k,64k,1m
+    /// over 1,2,4 connections, 32 in flight on each, files of 256m, 8 blocks of runs of 500ms after a ramp of 200ms
+    #[arg(long, value_name = "NAME")]
+    pub matrix: Option<Known>,
+
     /// What the comparison is about, in a line
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
@@ -186,6 +191,10 @@ pub struct MatrixArgs {
     #[arg(long, value_name = "N")]
     pub blocks: Option<u32>,
 
+    /// Take fewer blocks where that many would take longer than this, by the estimate
+    #[arg(long, value_name = "TIME")]
+    pub within: Option<Time>,
+
     /// The shuffled orders, offsets and intervals come from it [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -209,6 +218,14 @@ pub struct MatrixArgs {
     pub measure: Vec<By>,
 }
 
+/// A matrix with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Known {
+    /// The 27 cells that studies of file servers have agreed on.
+    Field,
+}
+
 /// Where a comparison's results go.
 #[derive(Debug, Default, Clone, Args)]
 pub struct OutArgs {
@@ -228,6 +245,8 @@ Everything is declared before anything is measured. In each block every cell (ta
 connections) is run once, in an order shuffled by the seed; a cell's gain is its ratio to the baseline's in the same \
 block. Over the blocks: the geometric mean, a 95 % interval by resampling whole blocks, a sign-flip p-value corrected \
 for all comparisons declared, and a verdict from the margin. With fewer than 6 blocks there is no verdict.
+
+How long it will take is said before it begins, by an estimate.
 
 A run that fails is kept with its reason, is marked in every output, and makes the exit code 1. A target that cannot be \
 reached at the start is not tried again.
@@ -321,12 +340,16 @@ pub struct LimitArgs {
 #[command(after_help = "\
 Samba (with sendfile, and with io_uring where that module is installed) or NFS-Ganesha is started on loopback beside our \
 server, all on one directory, each with settings that are printed and kept in the report, all with the system's \
-congestion control. Every process that was started is stopped by its number, on Ctrl-C and on errors too. The kernel's \
-servers have one configuration for the whole machine and are not touched: name a running one with --target.
+congestion control. So are the kernel's servers, by root and where their modules are loaded: ksmbd through ksmbd-tools, knfsd \
+through /proc/fs/nfsd and an rpc.mountd of its own. There is one of each for the whole machine: one that serves somebody \
+already is left alone, and can be named with --target. Nothing of theirs in /etc or /var is read or written, and what was \
+set is put back. Who is not available is told of with the reason. Every process that was started is stopped by its number, \
+on Ctrl-C and on errors too.
 
 Examples:
-  longshore bench peers --dir /srv/bench --bs 4k,64k,1m --rw read,write,rw --blocks 12 --out results
-  longshore bench peers --peers peers --protocol nfs --nfs-version 3")]
+  longshore bench peers --dir /srv/bench --matrix field --within 20m --out results
+  longshore bench peers --dir /srv/bench --matrix field --within 20m --protocol nfs --nfs-version 3 --out results
+  longshore bench peers --peers peers --bs 4k --rw read --blocks 12")]
 pub struct PeersArgs {
     /// The directory all serve: the programs are looked for in PATH
     #[arg(long = "dir", value_name = "DIR", required_unless_present = "peers", conflicts_with = "peers")]

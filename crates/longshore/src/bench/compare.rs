@@ -10,7 +10,7 @@ use super::bare::{Bare, How};
 use super::contest::{Contest, Trusting, problem};
 use super::load::Stop;
 use super::login::Logins;
-use super::matrix::{Named, read_file};
+use super::matrix::{Named, in_words, read_file};
 use super::place::Place;
 use super::{results, signals};
 use crate::failure::Failure;
@@ -45,7 +45,9 @@ pub fn run(
     stop: &Arc<Stop>,
 ) -> Result<(), Failure> {
     results::warn_of_build();
-    let plan = plan_over(matrix, &places)?;
+    let matrix = matrix.clone().filled();
+    let plan = plan_over(&matrix, &places)?;
+    tell_length(&matrix, &plan);
     if let Some(needed) = plan.blocks_short_of() {
         let blocks = plan.declared().blocks;
         problem(&format!("{blocks} blocks cannot bring a corrected p-value below 0.05; {needed} could"));
@@ -57,6 +59,13 @@ pub fn run(
     let contest = Contest { plan, places, size_bytes: matrix.size_bytes(), keep_files: access.keep_files, facts };
     let report = contest.run(stop, &mut Trusting)?;
     results::deliver(&report, out)
+}
+
+/// How long all of it is going to take.
+pub fn tell_length(matrix: &MatrixArgs, plan: &Plan) {
+    let (blocks, runs) = (plan.declared().blocks, plan.cells().len());
+    let time = in_words(matrix.estimate(plan));
+    problem(&format!("{blocks} blocks of {runs} runs, which will take about {time}"));
 }
 
 /// The plan over these places, of which one may be the machine's limit.

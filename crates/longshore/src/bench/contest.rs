@@ -188,7 +188,7 @@ fn progress(line: &str) {
     }
 }
 
-/// What went wrong, at once.
+/// What whoever waits should know at once: mostly what went wrong.
 pub fn problem(line: &str) {
     progress("");
     let line: String = line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();

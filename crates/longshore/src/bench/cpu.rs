@@ -14,8 +14,10 @@ use nix::unistd::Pid;
 const LISTENS: &str = "0A";
 /// The unit of times in /proc/PID/stat (USER_HZ, 100 everywhere).
 const TICK_NS: u64 = 10_000_000;
-/// Threads of the kernel that serve files: knfsd's and ksmbd's. Their sockets have no process.
-const KERNEL_SERVERS: [&str; 2] = ["nfsd", "ksmbd"];
+/// The threads of the kernel's NFS server do all its work. Their sockets have no process; the kernel says which ports are
+/// theirs. ksmbd's work is done by threads that the whole kernel shares: its time cannot be told from others'.
+const KNFSD: &str = "nfsd";
+const KNFSD_PORTS: &str = "/proc/fs/nfsd/portlist";
 
 /// The CPU time of the calling thread in nanoseconds.
 pub fn of_this_thread() -> u64 {
@@ -44,15 +46,16 @@ impl LocalServer {
         }
         match first_holder(&sockets) {
             Some(pid) => Self::of_pid(pid),
-            None => Self::of_the_kernel(),
+            None => Self::of_the_kernel(port),
         }
     }
 
-    fn of_the_kernel() -> Option<Self> {
+    fn of_the_kernel(port: u16) -> Option<Self> {
+        let ports = fs::read_to_string(KNFSD_PORTS).unwrap_or_default();
         let all = processes();
-        let name = KERNEL_SERVERS.into_iter().find(|name| all.values().any(|p| p.name.starts_with(name)))?;
-        let roots = all.iter().filter(|(_, p)| p.name.starts_with(name)).map(|(pid, _)| *pid).collect();
-        Some(Self { roots, name: format!("{name} (kernel)") })
+        let roots: Vec<i32> = all.iter().filter(|(_, p)| p.name == KNFSD).map(|(pid, _)| *pid).collect();
+        let is_its = has_port(&ports, port) && !roots.is_empty();
+        is_its.then(|| Self { roots, name: format!("{KNFSD} (kernel)") })
     }
 
     /// The program's name.
@@ -105,6 +108,17 @@ pub fn family_of(pid: i32) -> BTreeSet<i32> {
 /// The group a process is in; none when it is gone.
 pub fn group_of(pid: i32) -> Option<i32> {
     process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?).map(|process| process.group)
+}
+
+/// Whether there is a process or a thread of the kernel's with this name.
+pub fn somebody_is(name: &str) -> bool {
+    processes().values().any(|process| process.name == name)
+}
+
+/// Whether a list of transports (`tcp 2049`, one a line) has a port of TCP's.
+fn has_port(list: &str, port: u16) -> bool {
+    let of = |line: &str| line.strip_prefix("tcp ")?.trim().parse().ok();
+    list.lines().any(|line| of(line) == Some(port))
 }
 
 fn cpu_of(pid: i32) -> Option<u64> {
@@ -235,6 +249,13 @@ mod tests {
         assert_eq!(address_of("00000000000000000000000001000000"), Some(Ipv6Addr::LOCALHOST.into()));
         assert_eq!(address_of("0000000000000000FFFF00000100007F"), Some(here));
         assert_eq!(address_of("01"), None);
+    }
+
+    #[test]
+    fn the_kernel_says_which_ports_are_its_nfs_servers() {
+        let list = "rdma 20049\ntcp 12049\nudp 2049\n";
+        assert!(has_port(list, 12_049) && !has_port(list, 2_049) && !has_port(list, 20_049) && !has_port("", 0));
+        assert!(!somebody_is("no such program") && LocalServer::of_the_kernel(1).is_none());
     }
 
     #[test]

@@ -1,15 +1,21 @@
 //! From what was asked for to a declared plan: command line over file over defaults. Pure but for reading the file.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bench::plan::{Criteria, Declaration, Measure, Operation, Plan, Target};
 use bench::workload::Workload;
 use serde::Deserialize;
 
-use super::arguments::MatrixArgs;
+use super::arguments::{Known, MatrixArgs};
 use super::job::Load;
-use super::words::{Rw, Size};
+use super::words::{Rw, Size, Time};
 use crate::failure::Failure;
+
+/// Connecting, opening files and letting go of them, for each run.
+const BETWEEN_RUNS: Duration = Duration::from_millis(50);
+/// How fast files are made that are on a disk at the end.
+const FILE_BYTES_PER_SECOND: u64 = 200 << 20;
 
 /// A target as it is written, before anybody has looked whether it is there.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -65,6 +71,7 @@ impl MatrixArgs {
             if one.is_empty() { other } else { one }
         }
         Self {
+            matrix: self.matrix.or(other.matrix),
             title: self.title.or(other.title),
             baseline: self.baseline.or(other.baseline),
             rw: first(self.rw, other.rw),
@@ -75,6 +82,7 @@ impl MatrixArgs {
             nrfiles: self.nrfiles.or(other.nrfiles),
             size: self.size.or(other.size),
             blocks: self.blocks.or(other.blocks),
+            within: self.within.or(other.within),
             seed: self.seed.or(other.seed),
             margin: self.margin.or(other.margin),
             runtime: self.runtime.or(other.runtime),
@@ -83,11 +91,20 @@ impl MatrixArgs {
         }
     }
 
+    /// These, and what is not said as the matrix has it that is named.
+    #[must_use]
+    pub fn filled(self) -> Self {
+        match self.matrix {
+            None => self,
+            Some(Known::Field) => self.over(field()),
+        }
+    }
+
     /// The declared plan over these targets. `sees_cpu`: whether the CPU time of the baseline and of another is known.
     pub fn plan(&self, targets: Vec<Target>, ceiling: Option<&str>, sees_cpu: bool) -> Result<Plan, Failure> {
         let baseline = self.baseline.clone().or_else(|| targets.first().map(|t| t.name.clone())).unwrap_or_default();
         let margin = self.margin.unwrap_or(5.0) / 100.0;
-        let milliseconds = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let declared = Declaration {
             title: self.title.clone().unwrap_or_else(|| format!("Compared with {baseline}")),
             targets,
@@ -108,7 +125,26 @@ impl MatrixArgs {
         };
         let plan = Plan::new(declared).map_err(Failure::usage)?;
         self.check_file_size(&plan)?;
-        Ok(plan)
+        self.within.map_or(Ok(plan.clone()), |within| self.shortened(&plan, within.0))
+    }
+
+    /// About how long it takes: the runs, what lies between them, and making each file once.
+    pub fn estimate(&self, plan: &Plan) -> Duration {
+        let declared = plan.declared();
+        let files = u64::from(declared.connections.iter().copied().max().unwrap_or(1));
+        let making = Duration::from_secs(files.saturating_mul(self.size_bytes()) / FILE_BYTES_PER_SECOND);
+        making + block(plan).saturating_mul(declared.blocks)
+    }
+
+    fn shortened(&self, plan: &Plan, within: Duration) -> Result<Plan, Failure> {
+        let mut declared = plan.declared().clone();
+        let making = self.estimate(plan).saturating_sub(block(plan).saturating_mul(declared.blocks));
+        let fitting = within.saturating_sub(making).as_millis() / block(plan).as_millis().max(1);
+        declared.blocks = declared.blocks.min(u32::try_from(fitting).unwrap_or(u32::MAX));
+        match declared.blocks {
+            0 => Err(Failure::usage(format!("one block alone takes about {}", in_words(making + block(plan))))),
+            _ => Plan::new(declared).map_err(Failure::usage),
+        }
     }
 
     /// Bytes of each file.
@@ -139,6 +175,38 @@ impl MatrixArgs {
     }
 }
 
+/// 4 KiB, 64 KiB and 1 MiB, over 1, 2 and 4 connections, READ, WRITE and half of each.
+fn field() -> MatrixArgs {
+    MatrixArgs {
+        rw: [Operation::Read, Operation::Write, Operation::Rw].map(Rw).to_vec(),
+        bs: [4 << 10, 64 << 10, 1 << 20].map(Size).to_vec(),
+        connections: vec![1, 2, 4],
+        iodepth: Some(32),
+        rwmixread: Some(50),
+        size: Some(Size(256 << 20)),
+        blocks: Some(8),
+        runtime: Some(Time(Duration::from_millis(500))),
+        ramp: Some(Time(Duration::from_millis(200))),
+        ..MatrixArgs::default()
+    }
+}
+
+/// About how long a block takes.
+fn block(plan: &Plan) -> Duration {
+    let declared = plan.declared();
+    let run = Duration::from_millis(declared.warm_up_ms.saturating_add(declared.run_ms)) + BETWEEN_RUNS;
+    run.saturating_mul(u32::try_from(plan.cells().len()).unwrap_or(u32::MAX))
+}
+
+/// A length of time as a person says it.
+pub fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{:.1} h", seconds as f64 / 3_600.0),
+    }
+}
+
 fn or_default<T, U: Clone>(given: &[T], of: impl Fn(&T) -> U, default: &[U]) -> Vec<U> {
     if given.is_empty() { default.to_vec() } else { given.iter().map(of).collect() }
 }
@@ -162,8 +230,8 @@ pub fn load_of(plan: &Plan, cell: u32, size_bytes: u64) -> Option<Load> {
         jobs: cell.connections,
         connections: 1,
         depth: declared.in_flight,
-        ramp: std::time::Duration::from_millis(declared.warm_up_ms),
-        runtime: std::time::Duration::from_millis(declared.run_ms),
+        ramp: Duration::from_millis(declared.warm_up_ms),
+        runtime: Duration::from_millis(declared.run_ms),
         seed: declared.seed,
     })
 }
@@ -235,6 +303,35 @@ mod tests {
         let of = |sees_cpu| line("").plan(targets(), None, sees_cpu).unwrap().declared().measures.clone();
         assert_eq!(of(true), [Measure::Throughput, Measure::ServerCpu]);
         assert_eq!(of(false), [Measure::Throughput]);
+    }
+
+    #[test]
+    fn the_field_has_27_cells_and_what_is_said_otherwise_holds() {
+        let plan = line("--matrix field").filled().plan(targets(), None, false).unwrap();
+        assert_eq!(plan.cells().len(), 2 * 27);
+        let d = plan.declared();
+        assert_eq!((d.in_flight, d.rwmixread, d.blocks, d.connections.as_slice()), (32, 50, 8, &[1, 2, 4][..]));
+        assert_eq!(d.operations, [Operation::Read, Operation::Write, Operation::Rw]);
+        let (file, _) = parse("matrix = 'field'\nblocks = 12").unwrap();
+        let d =
+            line("--rw rw --iodepth 4").over(file).filled().plan(targets(), None, false).unwrap().declared().clone();
+        assert_eq!((d.operations.as_slice(), d.in_flight, d.blocks), (&[Operation::Rw][..], 4, 12));
+        assert_eq!(d.block_sizes_bytes, [4_096, 65_536, 1 << 20]);
+    }
+
+    #[test]
+    fn a_time_that_is_given_is_kept() {
+        let of = |text: &str| line(text).filled().plan(targets(), None, false);
+        // 12 runs of 2.55 s a block.
+        let plan = of("--blocks 12").unwrap();
+        let estimate = line("--blocks 12").estimate(&plan);
+        assert_eq!((plan.cells().len(), estimate.as_millis()), (12, 12 * 12 * 2_550));
+        let shorter = of("--blocks 12 --within 4m").unwrap();
+        assert_eq!(shorter.declared().blocks, 7);
+        assert!(line("").estimate(&shorter) <= Duration::from_secs(240));
+        assert_eq!(of("--blocks 12 --within 1000m").unwrap().declared().blocks, 12);
+        assert_eq!(of("--within 30s").unwrap_err().code(), 2);
+        assert_eq!([90, 3_000, 9_000].map(|s| in_words(Duration::from_secs(s))), ["90 s", "50 min", "2.5 h"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 
 use client::Credentials;
+use nfs_wire::rpc::program;
 
 use super::arguments::{PeersArgs, Spoken};
 use super::compare;
@@ -18,9 +19,12 @@ use super::place::Place;
 use super::process::{Daemon, Ports, Root};
 use super::signals;
 use crate::failure::Failure;
-use crate::status;
+use crate::{rpcbind as registry, status};
 
 mod ganesha;
+mod knfsd;
+mod ksmbd;
+mod rpcbind;
 mod samba;
 
 /// The tree and the directory that `conformance/peers/peers` lays out.
@@ -33,9 +37,9 @@ pub struct Peer {
     pub targets: Vec<(String, String, Credentials)>,
     /// Each setting that was written for it.
     pub settings: Vec<(String, String)>,
-    /// Its process.
-    pub pid: i32,
-    /// Processes, and what they wrote: kept to end with this, in this order.
+    /// Its process; none where that is found by its port, or cannot be told from others'.
+    pub pid: Option<i32>,
+    /// Processes, what they wrote, and what was changed for them: kept to end with this, in this order.
     pub _running: Vec<Box<dyn Any>>,
 }
 
@@ -55,7 +59,7 @@ pub fn compare(arguments: &PeersArgs) -> Result<(), Failure> {
     let site = Site::of(arguments)?;
     let mut ports = Ports::from(arguments.first_port);
     let mut all = ours(&site, arguments, &mut ports, &stop)?;
-    let others = others(&site, arguments, &mut ports, &stop);
+    let Others { peers: others, absent } = others(&site, arguments, &mut ports, &stop);
     let given = compare::named(&arguments.targets)?;
     let first_other = others.iter().flat_map(|peer| &peer.targets).map(|(name, _, _)| name.clone()).next();
     let Some(baseline) = first_other.or_else(|| given.first().map(|target| target.name.clone())) else {
@@ -66,6 +70,7 @@ pub fn compare(arguments: &PeersArgs) -> Result<(), Failure> {
     let congestion = facts::congestion_control().unwrap_or_else(|| "unknown".to_owned());
     settings.push(("congestion control of all".to_owned(), congestion));
     settings.extend(all.iter().flat_map(|peer| peer.settings.iter().cloned()));
+    settings.extend(absent);
     for (name, value) in settings.iter().filter(|_| !arguments.out.json) {
         status::say(&format!("{name}: {value}"));
     }
@@ -73,7 +78,7 @@ pub fn compare(arguments: &PeersArgs) -> Result<(), Failure> {
     let mut places = Vec::new();
     for peer in &all {
         for (name, url, credentials) in &peer.targets {
-            places.push(Place::of_server(name, logins.known(url, credentials.clone())?, Some(peer.pid))?);
+            places.push(Place::of_server(name, logins.known(url, credentials.clone())?, peer.pid)?);
         }
     }
     places.extend(compare::reached(&given, &arguments.access)?);
@@ -139,43 +144,62 @@ fn ours(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) -> R
         Ok(Peer {
             targets: vec![(name.to_owned(), url, ours.credentials().clone())],
             settings: vec![(format!("{name} settings"), format!("[data-path] {shown}"))],
-            pid: ours.pid(),
+            pid: Some(ours.pid()),
             _running: vec![Box::new(ours)],
         })
     };
     kinds.into_iter().map(start).collect()
 }
 
-/// Everybody else. Who is installed and does not start is told, and the others go on without.
-fn others(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) -> Vec<Peer> {
+/// Everybody else.
+struct Others {
+    peers: Vec<Peer>,
+    /// Who is not among them, and why.
+    absent: Vec<(String, String)>,
+}
+
+/// Starts them. Who cannot be had is told of, and the others go on without.
+fn others(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) -> Others {
+    let version = &arguments.nfs_version;
     let started = match arguments.protocol {
-        Spoken::Smb => samba::start(site, ports, stop),
-        Spoken::Nfs => ganesha::start(site, &arguments.nfs_version, ports, stop),
+        Spoken::Smb => [(samba::NAME, samba::start(site, ports, stop)), (ksmbd::NAME, ksmbd::start(site, ports, stop))],
+        Spoken::Nfs => {
+            // Who registers takes the place of whoever is named, and nobody gives it back.
+            let alone = |name| named_by_rpcbind().map_or(Ok(()), |why| Err(not_available(name, why)));
+            let (ganesha, knfsd) = (alone(ganesha::NAME), alone(knfsd::NAME));
+            // The kernel's first: an rpcbind that was started for it goes last.
+            let knfsd = knfsd.and_then(|()| knfsd::start(site, version, ports, stop));
+            let ganesha = ganesha.and_then(|()| ganesha::start(site, version, ports, stop));
+            [(ganesha::NAME, ganesha), (knfsd::NAME, knfsd)]
+        }
     };
-    for module in kernel_servers(arguments.protocol) {
-        problem(&format!("{module} is loaded; start it yourself and name it with --target {module}=URL"));
+    let mut others = Others { peers: Vec::new(), absent: Vec::new() };
+    for (name, started) in started {
+        match started {
+            Ok(peer) => others.peers.push(peer),
+            Err(failure) => {
+                failure.lines().for_each(problem);
+                let why = failure.lines().collect::<Vec<_>>().join("; ");
+                others.absent.push((format!("without {name}"), why));
+            }
+        }
     }
-    match started {
-        Ok(Some(peer)) => vec![peer],
-        Ok(None) => {
-            problem(&format!("no other server for {} is installed here", arguments.protocol));
-            Vec::new()
-        }
-        Err(failure) => {
-            failure.lines().for_each(problem);
-            Vec::new()
-        }
+    others
+}
+
+/// Whether this machine's rpcbind names an NFS server, which is somebody else's.
+fn named_by_rpcbind() -> Option<&'static str> {
+    let mut programs = [program::NFS, program::MOUNT].into_iter().map(registry::names);
+    match programs.try_fold(false, |any, named| Ok::<_, std::io::Error>(any | named?)) {
+        Ok(false) => None,
+        Ok(true) => Some("rpcbind names another NFS server"),
+        Err(_) => Some("rpcbind does not say whether it names another NFS server"),
     }
 }
 
-/// The kernel's servers belong to whoever set them up: they have one configuration for the whole machine.
-fn kernel_servers(spoken: Spoken) -> Vec<&'static str> {
-    let loaded = |name: &str| Path::new("/sys/module").join(name).exists();
-    let all = match spoken {
-        Spoken::Smb => ["ksmbd"],
-        Spoken::Nfs => ["nfsd"],
-    };
-    all.into_iter().filter(|name| loaded(name)).collect()
+/// Why somebody is not started.
+fn not_available(name: &str, why: &str) -> Failure {
+    Failure::system(format!("{name} is not available because {why}"))
 }
 
 /// The lines of a configuration as one setting: what is commented or empty says nothing.

@@ -11,6 +11,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -30,12 +31,18 @@ const MOST_LINES: usize = 400;
 static RUNNING: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 /// What was written, likewise.
 static WRITTEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// What puts back what was changed, likewise.
+static CHANGED: Mutex<Vec<(u64, Back)>> = Mutex::new(Vec::new());
 
-/// Ends everything that was started, at once, and removes what was written.
+type Back = Box<dyn FnOnce() + Send>;
+
+/// Ends everything that was started, at once, puts back what was changed, and removes what was written.
 pub fn end_all() {
     let running = std::mem::take(&mut *RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
     let all: Vec<i32> = running.iter().flat_map(|pid| cpu::family_of(*pid)).collect();
     all.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+    let changed = std::mem::take(&mut *CHANGED.lock().unwrap_or_else(PoisonError::into_inner));
+    changed.into_iter().rev().for_each(|(_, back)| back());
     let written = std::mem::take(&mut *WRITTEN.lock().unwrap_or_else(PoisonError::into_inner));
     written.iter().for_each(|directory| drop(fs::remove_dir_all(directory)));
 }
@@ -72,6 +79,13 @@ impl Daemon {
         self.wait_until(stop, || TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok().then_some(()))
     }
 
+    /// Waits until it has a file open whose path ends so.
+    pub fn wait_for_open(&mut self, end: &Path, stop: &Stop) -> Result<(), Failure> {
+        let descriptors = format!("/proc/{}/fd", self.pid());
+        let is_it = |entry: fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with(end));
+        self.wait_until(stop, || fs::read_dir(&descriptors).ok()?.flatten().any(is_it).then_some(()))
+    }
+
     /// Waits for a line that `wanted` makes something of, of all that are kept.
     pub fn wait_for_line<T>(&mut self, stop: &Stop, wanted: impl Fn(&str) -> Option<T>) -> Result<T, Failure> {
         let lines = Arc::clone(&self.lines);
@@ -85,7 +99,8 @@ impl Daemon {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn wait_until<T>(&mut self, stop: &Stop, ready: impl Fn() -> Option<T>) -> Result<T, Failure> {
+    /// Waits until `ready` makes something of it.
+    pub fn wait_until<T>(&mut self, stop: &Stop, ready: impl Fn() -> Option<T>) -> Result<T, Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(ready) = ready() {
@@ -271,6 +286,42 @@ impl Drop for Work {
     }
 }
 
+/// Something of the system's that was changed for a server: put back when this goes, and by [`end_all`].
+#[derive(Debug)]
+pub struct Change(u64);
+
+impl Change {
+    /// One that `back` puts back.
+    pub fn until(back: impl FnOnce() + Send + 'static) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let number = LAST.fetch_add(1, Relaxed);
+        CHANGED.lock().unwrap_or_else(PoisonError::into_inner).push((number, Box::new(back)));
+        Self(number)
+    }
+
+    /// Writes `value` into a file of the kernel's that held another, which is written again at the end. Some of these want
+    /// a line, and some take the line's end for a part of the value: `end` is what each is written with.
+    pub fn of_setting(path: &Path, value: &str, end: &'static str) -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| Failure::system(format!("{}: {error}", path.display()));
+        let before = fs::read_to_string(path).map_err(failed)?;
+        fs::write(path, format!("{value}{end}")).map_err(failed)?;
+        let path = path.to_owned();
+        Ok(Self::until(move || drop(fs::write(path, format!("{}{end}", before.trim_end())))))
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        let mut changed = CHANGED.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = changed.iter().position(|(number, _)| *number == self.0).map(|at| changed.remove(at));
+        // Others may be made or put back meanwhile.
+        drop(changed);
+        if let Some((_, back)) = found {
+            back();
+        }
+    }
+}
+
 /// Ports to listen on, one after another.
 #[derive(Debug, Default)]
 pub struct Ports {
@@ -331,11 +382,35 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_has_open_is_seen() {
+        let file = tempfile::Builder::new().prefix("channel").tempfile_in("/tmp").unwrap();
+        let end = Path::new("tmp").join(file.path().file_name().unwrap());
+        let mut daemon = Daemon::start("it", shell(&format!("exec 3<{}; sleep 600", file.path().display()))).unwrap();
+        daemon.wait_for_open(&end, &Stop::default()).unwrap();
+        let stop = Stop::default();
+        stop.tell();
+        assert!(daemon.wait_for_open(Path::new("no/such"), &stop).is_err());
+    }
+
+    #[test]
     fn one_that_does_not_start_says_why() {
         let mut daemon = Daemon::start("it", shell("echo no such luck >&2; exit 3")).unwrap();
         let failure = daemon.wait_for_line(&Stop::default(), |_| None::<()>).unwrap_err();
         assert!(failure.lines().any(|line| line.contains("it is not ready: no such luck")), "{failure:?}");
         assert!(Daemon::start("it", Command::new("/no/such/program")).is_err());
+    }
+
+    #[test]
+    fn what_was_changed_is_put_back_once() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "90\n").unwrap();
+        for end in ["\n", ""] {
+            let change = Change::of_setting(file.path(), "10", end).unwrap();
+            assert_eq!(fs::read_to_string(file.path()).unwrap(), format!("10{end}"));
+            drop(change);
+            assert_eq!(fs::read_to_string(file.path()).unwrap(), format!("90{end}"));
+        }
+        assert!(Change::of_setting(Path::new("/no/such"), "1", "").is_err());
     }
 
     #[test]

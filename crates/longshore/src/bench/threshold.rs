@@ -9,7 +9,7 @@ use bench::report::Report;
 use bench::threshold::{self, Recommendation};
 
 use super::arguments::ThresholdArgs;
-use super::compare::plan_over;
+use super::compare::{plan_over, tell_length};
 use super::contest::{Contest, Oracle};
 use super::load::Stop;
 use super::login::Logins;
@@ -60,7 +60,7 @@ fn in_toml(threshold: Threshold) -> String {
 }
 
 fn contest(arguments: &ThresholdArgs, places: Vec<Arc<Place>>) -> Result<Contest, Failure> {
-    let mut matrix = arguments.matrix.clone();
+    let mut matrix = arguments.matrix.clone().filled();
     if matrix.rw.is_empty() {
         matrix.rw = vec![Rw(Operation::Read)];
     }
@@ -72,6 +72,7 @@ fn contest(arguments: &ThresholdArgs, places: Vec<Arc<Place>>) -> Result<Contest
     }
     matrix.title = matrix.title.or_else(|| Some("Page-path threshold of our server".to_owned()));
     let plan = plan_over(&matrix, &places)?;
+    tell_length(&matrix, &plan);
     let keep_files = arguments.access.keep_files;
     Ok(Contest { plan, places, size_bytes: matrix.size_bytes(), keep_files, facts: Vec::new() })
 }

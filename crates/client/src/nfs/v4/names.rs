@@ -195,13 +195,7 @@ impl Four {
         /// What one answer holds at most.
         const MOST_BYTES: u32 = 256 << 10;
         let bytes = self.read_bytes().min(MOST_BYTES);
-        let args = ReaddirArgs {
-            cookie: place.cookie,
-            cookie_verifier: place.verifier,
-            dir_count_bytes: 0,
-            max_count_bytes: bytes,
-            request: attr::asked().with(Attr::RdattrError as u32),
-        };
+        let args = page_from(place, bytes);
         let answer = self
             .ask(|ops| {
                 ops.at(dir).op(&Op::Readdir(args));
@@ -221,5 +215,28 @@ impl Four {
             page.entries.push(Entry { name: local, stat });
         }
         Ok(page)
+    }
+}
+
+/// What is asked for a page. The hint of how much of it may be names (RFC 8881 18.23.3) is all of it: Ganesha 4 takes none for
+/// no entries.
+fn page_from(place: Place, bytes: u32) -> ReaddirArgs {
+    ReaddirArgs {
+        cookie: place.cookie,
+        cookie_verifier: place.verifier,
+        dir_count_bytes: bytes,
+        max_count_bytes: bytes,
+        request: attr::asked().with(Attr::RdattrError as u32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_have_all_the_room_there_is() {
+        let args = page_from(Place::default(), 65_536);
+        assert_eq!((args.dir_count_bytes, args.max_count_bytes), (65_536, 65_536));
     }
 }

@@ -1,34 +1,30 @@
 //! NFS-Ganesha as a peer: one export of the directory, transfers as large as it allows, its own ports. It registers with
-//! rpcbind and does not start without one, so that one is started beside it where none runs.
+//! rpcbind and does not start without one.
 
 use std::any::Any;
-use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 
 use client::Credentials;
 
-use super::{Peer, Site, in_one_line, listening};
+use super::{Peer, Site, in_one_line, listening, not_available, rpcbind};
 use crate::bench::load::Stop;
 use crate::bench::ours::mount_port;
-use crate::bench::process::{Daemon, Ports, Work};
+use crate::bench::process::{Ports, Work};
 use crate::failure::Failure;
 
-const NAME: &str = "ganesha";
-const RPCBIND_PORT: u16 = 111;
+/// What it is called.
+pub const NAME: &str = "ganesha";
 /// Where it keeps what it must find: its own choice, made for it where the packages have not.
 const DIRECTORIES: [&str; 2] = ["/run/ganesha", "/var/lib/nfs/ganesha"];
 
 /// Starts it, if it is installed.
-pub fn start(site: &Site, version: &str, ports: &mut Ports, stop: &Stop) -> Result<Option<Peer>, Failure> {
-    let Some(program) = site.root.find("ganesha.nfsd") else { return Ok(None) };
+pub fn start(site: &Site, version: &str, ports: &mut Ports, stop: &Stop) -> Result<Peer, Failure> {
+    let program = site.root.find("ganesha.nfsd").ok_or_else(|| not_available(NAME, "it is not installed"))?;
+    let rpcbind = rpcbind::start(&site.root, stop)?;
     for directory in DIRECTORIES {
         let path = site.root.outside(Path::new(directory));
         let made = std::fs::create_dir_all(&path);
         made.map_err(|error| Failure::system(format!("{NAME}: {}: {error}", path.display())))?;
-    }
-    let mut running: Vec<Box<dyn Any>> = Vec::new();
-    if let Some(rpcbind) = rpcbind(site, stop)? {
-        running.push(Box::new(rpcbind));
     }
     let work = Work::new(&site.root, NAME)?;
     let (port, mountd_port) = (ports.take()?, ports.take()?);
@@ -36,35 +32,22 @@ pub fn start(site: &Site, version: &str, ports: &mut Ports, stop: &Stop) -> Resu
     let path = work.write("ganesha.conf", &config)?;
     let mut command = site.root.command(&program);
     command.arg("-F").arg("-f").arg(path);
-    command.arg("-L").arg(work.inside().join("log")).arg("-p").arg(work.inside().join("pid"));
+    command.args(["-L", "STDERR", "-p"]).arg(work.inside().join("pid"));
     let daemon = listening(NAME, command, port, stop)?;
     let pid = daemon.pid();
-    // It goes before the rpcbind that it says good-bye to.
-    running.insert(0, Box::new(daemon));
-    running.push(Box::new(work));
+    let running: Vec<Box<dyn Any>> = vec![Box::new(daemon), Box::new(rpcbind), Box::new(work)];
     let export = site.inside.display().to_string();
     let url = format!(
         "nfs://127.0.0.1:{port}/{}?version={version}{}",
         export.trim_start_matches('/'),
         mount_port(version, mountd_port)
     );
-    Ok(Some(Peer {
+    Ok(Peer {
         targets: vec![(NAME.to_owned(), url, Credentials::anonymous())],
         settings: vec![(format!("{NAME} settings"), in_one_line(&config))],
-        pid,
+        pid: Some(pid),
         _running: running,
-    }))
-}
-
-fn rpcbind(site: &Site, stop: &Stop) -> Result<Option<Daemon>, Failure> {
-    if TcpStream::connect((Ipv4Addr::LOCALHOST, RPCBIND_PORT)).is_ok() {
-        return Ok(None);
-    }
-    let program = site.root.find("rpcbind").ok_or_else(|| Failure::system(format!("{NAME} needs rpcbind")))?;
-    let mut command = site.root.command(&program);
-    command.args(["-f", "-h", "127.0.0.1"]);
-    let daemon = listening("rpcbind", command, RPCBIND_PORT, stop)?;
-    Ok(Some(daemon))
+    })
 }
 
 fn config(directory: &Path, port: u16, mountd_port: u16) -> String {

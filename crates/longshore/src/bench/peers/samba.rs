@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use client::Credentials;
 
-use super::{Peer, Site, in_one_line, listening};
+use super::{Peer, Site, in_one_line, listening, not_available};
 use crate::bench::load::Stop;
 use crate::bench::process::{Ports, Root, Work};
 use crate::failure::Failure;
 use crate::password;
 
-const NAME: &str = "samba";
+/// What it is called.
+pub const NAME: &str = "samba";
 
 /// Starts it, if it is installed.
-pub fn start(site: &Site, ports: &mut Ports, stop: &Stop) -> Result<Option<Peer>, Failure> {
-    let (Some(smbd), Some(smbpasswd)) = (site.root.find("smbd"), site.root.find("smbpasswd")) else {
-        return Ok(None);
-    };
+pub fn start(site: &Site, ports: &mut Ports, stop: &Stop) -> Result<Peer, Failure> {
+    let programs = site.root.find("smbd").zip(site.root.find("smbpasswd"));
+    let (smbd, smbpasswd) = programs.ok_or_else(|| not_available(NAME, "it is not installed"))?;
     let work = Work::new(&site.root, NAME)?;
     let port = ports.take()?;
     let has_uring = module_is_there(&site.root, "io_uring.so");
@@ -42,12 +42,12 @@ pub fn start(site: &Site, ports: &mut Ports, stop: &Stop) -> Result<Option<Peer>
     if has_uring {
         targets.push(target("samba-uring", "uring"));
     }
-    Ok(Some(Peer {
+    Ok(Peer {
         targets,
         settings: vec![(format!("{NAME} settings"), in_one_line(&config))],
-        pid: daemon.pid(),
+        pid: Some(daemon.pid()),
         _running: vec![Box::new(daemon), Box::new(work)],
-    }))
+    })
 }
 
 fn config(work: &Path, directory: &Path, port: u16, has_uring: bool) -> String {
