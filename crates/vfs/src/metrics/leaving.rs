@@ -1,7 +1,7 @@
 //! Replies between a connection and the socket: each with when its request was there and what was asked, until all that
 //! leave together have left and one reading of the clock tells how long each took. A connection has one.
 
-use super::Operations;
+use super::{COUNTING, Operations};
 
 /// What is to be timed of a reply: small, since it travels with every one.
 #[derive(Debug)]
@@ -34,7 +34,9 @@ pub struct Leaving(Vec<Mark>);
 impl Leaving {
     /// A reply is ready.
     pub fn push(&mut self, mark: Mark) {
-        self.0.push(mark);
+        if COUNTING {
+            self.0.push(mark);
+        }
     }
 
     /// Those that were ready are at the socket, at `now_ns`.

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{Distribution, Histogram, bump};
+use super::{COUNTING, Distribution, Histogram, bump};
 
 /// One shard's record of `N` operations.
 pub struct Operations<const N: usize>([Operation; N]);
@@ -26,6 +26,9 @@ impl<const N: usize> Default for Operations<N> {
 impl<const N: usize> Operations<N> {
     /// Counts one that was answered. Only one thread may.
     pub fn count(&self, operation: usize, failed: bool) {
+        if !COUNTING {
+            return;
+        }
         let Some(operation) = self.0.get(operation) else { return };
         bump(&operation.count, 1);
         if failed {
@@ -35,7 +38,7 @@ impl<const N: usize> Operations<N> {
 
     /// Notes how long one took that was counted, in nanoseconds. Only one thread may.
     pub fn took(&self, operation: usize, nanoseconds: u64) {
-        if let Some(operation) = self.0.get(operation) {
+        if COUNTING && let Some(operation) = self.0.get(operation) {
             operation.latency.get_or_init(Box::default).record(nanoseconds);
         }
     }
