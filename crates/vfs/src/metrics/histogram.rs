@@ -32,6 +32,7 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Counts one number. Only one thread may.
+    #[inline]
     pub fn record(&self, value: u64) {
         if !COUNTING {
             return;
@@ -133,6 +134,7 @@ impl Distribution {
     }
 }
 
+#[inline]
 fn bucket_of(value: u64) -> usize {
     let value = value.min(LARGEST);
     if value < SUBS as u64 {
