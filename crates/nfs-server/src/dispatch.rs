@@ -205,7 +205,8 @@ async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32, arrived_ns: u64) 
     let mut out = ReplyWriter::new(&job.conn.shard.pool, room);
     put_success(xid, &mut out);
     let begin = out.len();
-    let mut operation = counters::of_procedure(procedure);
+    let asked = counters::of_procedure(procedure);
+    let mut operation = asked;
     let done = match procedure {
         Procedure::Nfs3(Nfs3Proc::Read) => nfs3::read::read(job, &mut out).await,
         Procedure::Nfs3(Nfs3Proc::Write) => nfs3::write::write(job, &mut out).await,
@@ -213,7 +214,7 @@ async fn answer(procedure: Procedure, job: &Job<'_>, xid: u32, arrived_ns: u64) 
         Procedure::Nfs4(Nfs4Proc::Compound) => nfs4::call(job, &mut out).await.map(|about| operation = about),
         other => in_place_or_beside(other, job, &mut out).await,
     };
-    let counted = |failed| job.conn.shard.counters.operations.count(counters::of_procedure(procedure), failed);
+    let counted = |failed| job.conn.shard.counters.operations.count(asked, failed);
     let refused = match done {
         Ok(()) => {
             counted(COUNTING && counters::is_failure(procedure, out.since(begin)));

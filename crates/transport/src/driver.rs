@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use rustix::net::sockopt::set_tcp_quickack;
-use rustix::time::{ClockId, clock_gettime};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
@@ -21,6 +20,7 @@ use crate::machine::Attended;
 use crate::observer::Listed;
 use crate::outbox::{Flushed, Outbox};
 use crate::server::ShardEnv;
+use crate::sys;
 use crate::{Counters, Limits, Machine};
 
 /// Rounds of receive and send before other connections of the shard get their turn.
@@ -313,6 +313,5 @@ fn now_ns() -> u64 {
     if !COUNTING {
         return 0;
     }
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+    sys::monotonic_ns()
 }

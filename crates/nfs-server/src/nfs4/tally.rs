@@ -26,7 +26,9 @@ pub(crate) struct Tally {
     count: usize,
     others: Vec<u8>,
     failed: bool,
-    about: Option<OpNum>,
+    /// The operation that weighs most so far, as it is counted, and its weight.
+    about: u8,
+    about_weight: u8,
 }
 
 impl Tally {
@@ -42,15 +44,16 @@ impl Tally {
         }
         self.count += 1;
         self.failed = status != NfsStat4::OK;
-        if self.about.is_none_or(|before| weight(number) >= weight(before)) {
-            self.about = Some(number);
+        let weight = weight(number);
+        if weight >= self.about_weight {
+            (self.about, self.about_weight) = (operation, weight);
         }
     }
 
     /// Where it is counted what the compound was about, and how long that took: its last operation but for those that only
     /// lead to others or look at what they did.
     pub fn about(&self) -> usize {
-        of_operation(self.about.unwrap_or(OpNum::Illegal))
+        if self.count == 0 { of_operation(OpNum::Illegal) } else { self.about.into() }
     }
 
     /// Adds itself to the counters.
@@ -73,8 +76,13 @@ impl Tally {
                 PathCounters::bump(counter, by);
             }
         }
-        for (index, operation) in self.first.iter().take(self.count).chain(&self.others).enumerate() {
-            counters.operations.count(usize::from(*operation), self.failed && index + 1 == self.count);
+        let first = self.first.get(..self.count).unwrap_or(&self.first);
+        first.iter().for_each(|operation| counters.operations.count((*operation).into(), false));
+        self.others.iter().for_each(|operation| counters.operations.count((*operation).into(), false));
+        if self.failed
+            && let Some(last) = self.others.last().or(first.last())
+        {
+            counters.operations.failed((*last).into());
         }
     }
 }

@@ -25,6 +25,7 @@ impl<const N: usize> Default for Operations<N> {
 
 impl<const N: usize> Operations<N> {
     /// Counts one that was answered. Only one thread may.
+    #[inline]
     pub fn count(&self, operation: usize, failed: bool) {
         if !COUNTING {
             return;
@@ -36,7 +37,15 @@ impl<const N: usize> Operations<N> {
         }
     }
 
+    /// One of those that were counted has failed. Only one thread may.
+    pub fn failed(&self, operation: usize) {
+        if let Some(operation) = self.0.get(operation) {
+            bump(&operation.errors, 1);
+        }
+    }
+
     /// Notes how long one took that was counted, in nanoseconds. Only one thread may.
+    #[inline]
     pub fn took(&self, operation: usize, nanoseconds: u64) {
         if COUNTING && let Some(operation) = self.0.get(operation) {
             operation.latency.get_or_init(Box::default).record(nanoseconds);
