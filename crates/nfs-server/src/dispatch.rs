@@ -13,7 +13,7 @@ use nfs_wire::nsm::NsmProc;
 use nfs_wire::portmap::{PmapProc, RpcbProc};
 use nfs_wire::rpc::{AuthStat, BadCall, Call, Credential, Flavor, program, put_success};
 use nfs_wire::xdr::{Put, Reader, Xdr};
-use vfs::metrics::Mark;
+use vfs::metrics::{COUNTING, Mark};
 use vfs::{Frame, PipePool, Wait};
 
 use crate::config::Caller;
@@ -221,7 +221,8 @@ pub(crate) async fn answer(procedure: Procedure, job: &Job<'_>, arrived_ns: u64)
         Some(gss) => gss.begin_results(job.xid, &mut out),
     }
     let begin = out.len();
-    let mut operation = counters::of_procedure(procedure);
+    let asked = counters::of_procedure(procedure);
+    let mut operation = asked;
     let done = match procedure {
         Procedure::Nfs3(Nfs3Proc::Read) => nfs3::read::read(job, &mut out).await,
         Procedure::Nfs3(Nfs3Proc::Write) => nfs3::write::write(job, &mut out).await,
@@ -229,10 +230,10 @@ pub(crate) async fn answer(procedure: Procedure, job: &Job<'_>, arrived_ns: u64)
         Procedure::Nfs4(Nfs4Proc::Compound) => nfs4::call(job, &mut out).await.map(|about| operation = about),
         other => in_place_or_beside(other, job, &mut out).await,
     };
-    let counted = |failed| job.conn.shard.counters.operations.count(counters::of_procedure(procedure), failed);
+    let counted = |failed| job.conn.shard.counters.operations.count(asked, failed);
     let refused = match done {
         Ok(()) => {
-            counted(counters::is_failure(procedure, out.since(begin)));
+            counted(COUNTING && counters::is_failure(procedure, out.since(begin)));
             if let Some(gss) = job.gss
                 && !Box::pin(gss.end_results(job.conn, begin, &mut out)).await
             {

@@ -3,7 +3,7 @@
 
 use smb_wire::NtStatus;
 use smb_wire::smb2::Command;
-use vfs::metrics::{Mark, OperationTotals, Operations};
+use vfs::metrics::{COUNTING, Mark, OperationTotals, Operations};
 
 /// Commands there are.
 const COMMANDS: usize = Command::ALL.len();
@@ -65,7 +65,7 @@ impl PathCounters {
 
 /// Notes that `command` is answered in the reply that `mark` is of.
 pub(crate) fn note(mark: &mut Option<Mark>, arrived_ns: u64, command: u16) {
-    let Some(command) = Command::from_u16(command) else { return };
+    let Some(command) = Command::from_u16(command).filter(|_| COUNTING) else { return };
     let operation = command as u8;
     match mark {
         Some(mark) => mark.and(operation),

@@ -2,6 +2,7 @@
 //! touch: so it is noted here, and added to them when the compound is done.
 
 use nfs_wire::nfs4::{NfsStat4, OpNum};
+use vfs::metrics::COUNTING;
 
 use crate::PathCounters;
 use crate::counters::of_operation;
@@ -25,12 +26,17 @@ pub(crate) struct Tally {
     count: usize,
     others: Vec<u8>,
     failed: bool,
-    about: Option<OpNum>,
+    /// The operation that weighs most so far, as it is counted, and its weight.
+    about: u8,
+    about_weight: u8,
 }
 
 impl Tally {
     /// An operation was done. One that failed is the last.
     pub fn did(&mut self, number: OpNum, status: NfsStat4) {
+        if !COUNTING {
+            return;
+        }
         let operation = of_operation(number) as u8;
         match self.first.get_mut(self.count) {
             Some(place) => *place = operation,
@@ -38,19 +44,23 @@ impl Tally {
         }
         self.count += 1;
         self.failed = status != NfsStat4::OK;
-        if self.about.is_none_or(|before| weight(number) >= weight(before)) {
-            self.about = Some(number);
+        let weight = weight(number);
+        if weight >= self.about_weight {
+            (self.about, self.about_weight) = (operation, weight);
         }
     }
 
     /// Where it is counted what the compound was about, and how long that took: its last operation but for those that only
     /// lead to others or look at what they did.
     pub fn about(&self) -> usize {
-        of_operation(self.about.unwrap_or(OpNum::Illegal))
+        if self.count == 0 { of_operation(OpNum::Illegal) } else { self.about.into() }
     }
 
     /// Adds itself to the counters.
     pub fn count(&self, counters: &PathCounters) {
+        if !COUNTING {
+            return;
+        }
         for (counter, by) in [
             (&counters.read_pages, self.read_pages),
             (&counters.read_copy, self.read_copy),
@@ -66,8 +76,13 @@ impl Tally {
                 PathCounters::bump(counter, by);
             }
         }
-        for (index, operation) in self.first.iter().take(self.count).chain(&self.others).enumerate() {
-            counters.operations.count(usize::from(*operation), self.failed && index + 1 == self.count);
+        let first = self.first.get(..self.count).unwrap_or(&self.first);
+        first.iter().for_each(|operation| counters.operations.count((*operation).into(), false));
+        self.others.iter().for_each(|operation| counters.operations.count((*operation).into(), false));
+        if self.failed
+            && let Some(last) = self.others.last().or(first.last())
+        {
+            counters.operations.failed((*last).into());
         }
     }
 }

@@ -2,6 +2,7 @@
 //! portmapper.
 
 mod beside;
+mod compounds;
 mod counts;
 mod files;
 mod gss;

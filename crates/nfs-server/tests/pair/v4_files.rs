@@ -14,7 +14,7 @@ use nfs_wire::xdr::{Bounded, List};
 use vfs::memfs;
 use vfs::{Backend, Cred, OpenHow, Path, VfsError, Wait, WantKind};
 
-use super::v4::{ANONYMOUS, NO_ATTRS, ROOMY, Session};
+use super::compounds::{ANONYMOUS, NO_ATTRS, ROOMY, Session};
 use super::world::{Client, World};
 
 impl Client {
@@ -42,7 +42,7 @@ impl Client {
     }
 
     /// A compound of 4.2 on a file, in a session; its last result's status.
-    fn v42(&mut self, session: &mut Session, file: &[u8], op: Op<'_>) -> super::v4::Results {
+    fn v42(&mut self, session: &mut Session, file: &[u8], op: Op<'_>) -> super::compounds::Results {
         self.within(session, 2, &[Op::Putfh(Bounded(file)), op])
     }
 }
@@ -484,7 +484,7 @@ fn extended_attributes_are_kept_and_the_servers_own_are_not_shown() {
         assert_eq!(on(Op::Getxattr(own)).status(), NfsStat4::ACCESS);
     }
     assert_eq!(on(set(SetxattrOption::Either, b"", b"x")).status(), NfsStat4::INVAL);
-    let names = |results: &super::v4::Results| match results.last() {
+    let names = |results: &super::compounds::Results| match results.last() {
         OpResult::Listxattrs(Ok(ok)) => (ok.names.iter().map(<[u8]>::to_vec).collect::<Vec<_>>(), ok.cookie, ok.eof),
         other => panic!("{other:?}"),
     };

@@ -16,7 +16,7 @@ use nfs_wire::rpc::program;
 use nfs_wire::xdr::Bounded;
 use vfs::Backend;
 
-use super::v4::{NO_ATTRS, Results};
+use super::compounds::{NO_ATTRS, Results};
 use super::world::{Client, World};
 
 const READ: ShareAccess = ShareAccess::READ;

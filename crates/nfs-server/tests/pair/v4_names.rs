@@ -7,7 +7,7 @@ use nfs_wire::nfs4::{
 use nfs_wire::xdr::Bounded;
 use vfs::Backend;
 
-use super::v4::NO_ATTRS;
+use super::compounds::NO_ATTRS;
 use super::world::{Client, World, networks};
 
 impl Client {
@@ -168,7 +168,7 @@ fn create_makes_with_attributes_and_says_which() {
     let args = CreateArgs { object: CreateType::Directory, name: b"masked", attributes };
     let results = client.within(&mut session, 2, &[Op::Putfh(Bounded(&root)), Op::Create(args), ask]);
     assert_eq!(results.attrs().mode, Some(0o750));
-    let set = nfs_wire::nfs4::SetattrArgs { stateid: super::v4::ANONYMOUS, attributes };
+    let set = nfs_wire::nfs4::SetattrArgs { stateid: super::compounds::ANONYMOUS, attributes };
     let results = client.within(&mut session, 2, &[Op::Putfh(Bounded(&root)), Op::Setattr(set)]);
     assert_eq!(results.status(), NfsStat4::INVAL);
     for (object, name, status) in [

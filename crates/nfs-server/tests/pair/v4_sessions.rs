@@ -14,7 +14,7 @@ use nfs_wire::nfs4::{
 use nfs_wire::rpc::{Call, put_success};
 use nfs_wire::xdr::{Bounded, List, Reader, Xdr};
 
-use super::v4::{NO_ATTRS, ROOMY, Results};
+use super::compounds::{NO_ATTRS, ROOMY, Results};
 use super::world::{Client, World};
 
 const NONE: ShareDeny = ShareDeny::empty();

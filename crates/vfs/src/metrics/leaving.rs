@@ -1,7 +1,7 @@
 //! Replies between a connection and the socket: each with when its request was there and what was asked, until all that
 //! leave together have left and one reading of the clock tells how long each took. A connection has one.
 
-use super::Operations;
+use super::{COUNTING, Operations};
 
 /// What is to be timed of a reply: small, since it travels with every one.
 #[derive(Debug)]
@@ -29,23 +29,35 @@ impl Mark {
 
 /// The replies of one connection that are on their way to the socket.
 #[derive(Debug, Default)]
-pub struct Leaving(Vec<Mark>);
+pub struct Leaving(Vec<Timed>);
+
+/// One operation of a reply: what a mark is once it does not travel any more. Nothing is to be dropped, so that all are
+/// forgotten at once.
+#[derive(Debug, Clone, Copy)]
+struct Timed {
+    arrived_ns: u64,
+    operation: u8,
+}
 
 impl Leaving {
     /// A reply is ready.
     pub fn push(&mut self, mark: Mark) {
-        self.0.push(mark);
+        if !COUNTING {
+            return;
+        }
+        let Mark { arrived_ns, operation, others } = mark;
+        self.0.push(Timed { arrived_ns, operation });
+        if let Some(others) = others {
+            self.0.extend(others.0.iter().map(|&operation| Timed { arrived_ns, operation }));
+        }
     }
 
     /// Those that were ready are at the socket, at `now_ns`.
     pub fn left<const N: usize>(&mut self, now_ns: u64, operations: &Operations<N>) {
-        for mark in self.0.drain(..) {
-            let took_ns = now_ns.saturating_sub(mark.arrived_ns);
-            operations.took(mark.operation.into(), took_ns);
-            for other in mark.others.iter().flat_map(|others| &others.0) {
-                operations.took(usize::from(*other), took_ns);
-            }
+        for timed in &self.0 {
+            operations.took(timed.operation.into(), now_ns.saturating_sub(timed.arrived_ns));
         }
+        self.0.clear();
     }
 }
 

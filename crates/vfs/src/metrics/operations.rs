@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{Distribution, Histogram, bump};
+use super::{COUNTING, Distribution, Histogram, bump};
 
 /// One shard's record of `N` operations.
 pub struct Operations<const N: usize>([Operation; N]);
@@ -25,7 +25,11 @@ impl<const N: usize> Default for Operations<N> {
 
 impl<const N: usize> Operations<N> {
     /// Counts one that was answered. Only one thread may.
+    #[inline]
     pub fn count(&self, operation: usize, failed: bool) {
+        if !COUNTING {
+            return;
+        }
         let Some(operation) = self.0.get(operation) else { return };
         bump(&operation.count, 1);
         if failed {
@@ -33,9 +37,17 @@ impl<const N: usize> Operations<N> {
         }
     }
 
-    /// Notes how long one took that was counted, in nanoseconds. Only one thread may.
-    pub fn took(&self, operation: usize, nanoseconds: u64) {
+    /// One of those that were counted has failed. Only one thread may.
+    pub fn failed(&self, operation: usize) {
         if let Some(operation) = self.0.get(operation) {
+            bump(&operation.errors, 1);
+        }
+    }
+
+    /// Notes how long one took that was counted, in nanoseconds. Only one thread may.
+    #[inline]
+    pub fn took(&self, operation: usize, nanoseconds: u64) {
+        if COUNTING && let Some(operation) = self.0.get(operation) {
             operation.latency.get_or_init(Box::default).record(nanoseconds);
         }
     }
