@@ -11,6 +11,7 @@ use vfs::{Access, Attr, Name, Wait};
 
 use super::answer;
 use super::object::parent;
+use super::read::HEAD_BYTES;
 use crate::ahead::{Found, Listing, Make, Part};
 use crate::attr::fattr;
 use crate::dispatch::{Job, LISTING_REPLY_BYTES};
@@ -80,7 +81,7 @@ fn maker(job: &Job<'_>, listing: &Listing) -> Make {
     let (pool, listing) = (job.conn.shard.pool.clone(), listing.clone());
     let cx = Cx { wait: Wait::Allowed, ..job.cx.clone() };
     Box::new(move |cookie| {
-        let mut out = ReplyWriter::new(&pool, listing.max_count_bytes.min(LISTING_REPLY_BYTES));
+        let mut out = ReplyWriter::new(&pool, listing.max_count_bytes.min(LISTING_REPLY_BYTES) + HEAD_BYTES);
         let begin = out.len();
         let next = entries(&cx, &Asked::of(&listing, cookie), &mut out).ok()?;
         Some(Part { out, begin, next })
