@@ -37,6 +37,8 @@ const MAX_PARKED: usize = 1024;
 /// Bytes of replies that may be queued or under way before calls are held back. One call is always let through, however
 /// large its reply.
 const MOST_REPLY_BYTES: usize = 1 << 20;
+/// Records up to this long get no buffer of their own, so that nobody asks where their data begin.
+const SMALL_BYTES: usize = 64 << 10;
 /// Where a WRITE's data begin with a short credential and handle, when it cannot be seen.
 const WRITE_PAYLOAD_AT: usize = 160;
 
@@ -125,10 +127,13 @@ impl Connection {
         let Some(mark) = prefix.first_chunk::<MARK_BYTES>() else { return Ok(None) };
         let len = FragmentHeader::from_bytes(*mark).len_bytes as usize;
         let held = self.partial.as_ref().map_or(0, |partial| partial.buf.len());
-        if held.saturating_add(len) > self.max_record_bytes() {
+        let whole = held.saturating_add(len);
+        // The shortest bound is asked first: most records are within it, whoever sends them.
+        if whole > MAX_STRANGER_BYTES && whole > self.max_record_bytes() {
             return Err("a record longer than any call");
         }
-        Ok(Some((MARK_BYTES + len, payload_at(prefix))))
+        let payload_at = if len <= SMALL_BYTES { WRITE_PAYLOAD_AT } else { payload_at(prefix) };
+        Ok(Some((MARK_BYTES + len, payload_at)))
     }
 
     fn max_record_bytes(&self) -> usize {

@@ -32,8 +32,8 @@ const GATHERED_BYTES: usize = 64 << 10;
 /// Of requests that came in one call, after so many the replies that are ready leave, once they and their requests are that
 /// long: the peer has something to do meanwhile, and asks again before there is nothing left to do here. Not where others
 /// wait for their turn.
-const AT_A_TIME: u32 = 8;
-const AT_A_TIME_BYTES: usize = 32 << 10;
+const AT_A_TIME: u32 = 4;
+const AT_A_TIME_BYTES: usize = 16 << 10;
 
 /// What every connection of a server shares.
 pub struct Shared {
