@@ -194,7 +194,7 @@ fn shard(env: &ShardEnv, counters: Arc<PathCounters>, cores: usize) -> Shard {
         pool: env.pool.clone(),
         pipes: Some(Arc::clone(&env.pipes) as Arc<dyn PipePool>),
         executor,
-        idle_cores: Arc::new(move || cores.saturating_sub(1 + load.running().max(1) + workers.pending())),
+        idle_cores: Arc::new(move || cores.saturating_sub(load.running().max(1) + workers.pending())),
         counters,
     }
 }

@@ -14,8 +14,10 @@ use nfs_wire::xdr::{Put, Reader};
 use vfs::metrics::{Leaving, Mark};
 use vfs::{Buf, Frame, Parked, Reply, Start, in_place};
 
+use crate::ahead::Ahead;
 use crate::config::Caller;
 use crate::nfs4::state::line::Line;
+use crate::recent::Recent;
 use crate::reply::ReplyWriter;
 use crate::server::Server;
 use crate::{PathCounters, Shard, dispatch, nfs4};
@@ -33,6 +35,8 @@ const MAX_PARKED: usize = 1024;
 /// Bytes of replies that may be queued or under way before calls are held back. One call is always let through, however
 /// large its reply.
 const MOST_REPLY_BYTES: usize = 1 << 20;
+/// Records up to this long get no buffer of their own, so that nobody asks where their data begin.
+const SMALL_BYTES: usize = 64 << 10;
 /// Where a WRITE's data begin with a short credential and handle, when it cannot be seen.
 const WRITE_PAYLOAD_AT: usize = 160;
 
@@ -71,6 +75,10 @@ pub(crate) struct Inner {
     pub local: SocketAddr,
     /// The last credential's bytes and what they said: a client's calls mostly bear the same.
     pub caller: RefCell<Option<(Vec<u8>, Arc<Caller>)>>,
+    /// What was read last, while it may be used again.
+    pub recent: Recent,
+    /// The listing that is being read.
+    pub ahead: Ahead,
     replies: RefCell<VecDeque<Reply>>,
     /// How the replies are timed that are not yet at the socket.
     leaving: RefCell<Leaving>,
@@ -87,11 +95,13 @@ impl Connection {
     /// A connection from `peer`, nothing received yet.
     pub fn new(server: Arc<Server>, shard: Shard, peer: SocketAddr, local: SocketAddr) -> Self {
         let inner = Inner {
+            ahead: Ahead::new(&server.answers, peer.ip(), &server.env.clock),
             server,
             shard,
             peer,
             local,
             caller: RefCell::default(),
+            recent: Recent::default(),
             replies: RefCell::default(),
             leaving: RefCell::default(),
             reply_bytes: Cell::new(0),
@@ -116,10 +126,13 @@ impl Connection {
         let Some(mark) = prefix.first_chunk::<MARK_BYTES>() else { return Ok(None) };
         let len = FragmentHeader::from_bytes(*mark).len_bytes as usize;
         let held = self.partial.as_ref().map_or(0, |partial| partial.buf.len());
-        if held.saturating_add(len) > self.max_record_bytes() {
+        let whole = held.saturating_add(len);
+        // The shortest bound is asked first: most records are within it, whoever sends them.
+        if whole > MAX_STRANGER_BYTES && whole > self.max_record_bytes() {
             return Err("a record longer than any call");
         }
-        Ok(Some((MARK_BYTES + len, payload_at(prefix))))
+        let payload_at = if len <= SMALL_BYTES { WRITE_PAYLOAD_AT } else { payload_at(prefix) };
+        Ok(Some((MARK_BYTES + len, payload_at)))
     }
 
     fn max_record_bytes(&self) -> usize {
@@ -132,10 +145,12 @@ impl Connection {
     /// The fragments taken next were whole at `now_ns`, by a clock that never goes back.
     pub fn arrived(&mut self, now_ns: u64) {
         self.arrived_ns = now_ns;
+        self.inner.recent.end_round();
     }
 
     /// The replies that were ready were handed to the socket at `now_ns`.
     pub fn sent(&mut self, now_ns: u64) {
+        self.inner.recent.end_round();
         self.inner.leaving.borrow_mut().left(now_ns, &self.inner.shard.counters.operations);
     }
 
@@ -201,6 +216,7 @@ impl Connection {
 
     /// Lets parked calls go on.
     pub fn poll(&mut self, cx: &mut Context<'_>) {
+        self.inner.recent.end_round();
         if !self.waker.will_wake(cx.waker()) {
             self.waker = cx.waker().clone();
             self.inner.line.listen(&self.waker);
@@ -256,6 +272,8 @@ impl Connection {
     /// The connection is over. No state ends with it; nobody is called back on it any more.
     pub fn closed(&mut self, why: &str) {
         self.inner.line.close();
+        self.inner.recent.end_round();
+        self.inner.ahead.close();
         tracing::debug!(peer = %self.inner.peer, why, "an NFS connection ended");
         self.parked.clear();
         self.held_back.clear();

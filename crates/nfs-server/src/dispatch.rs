@@ -223,13 +223,20 @@ pub(crate) async fn answer(procedure: Procedure, job: &Job<'_>, arrived_ns: u64)
     let begin = out.len();
     let asked = counters::of_procedure(procedure);
     let mut operation = asked;
+    if !matches!(procedure, Procedure::Nfs3(Nfs3Proc::Read)) {
+        job.conn.recent.end_round();
+    }
     let done = match procedure {
         Procedure::Nfs3(Nfs3Proc::Read) => nfs3::read::read(job, &mut out).await,
         Procedure::Nfs3(Nfs3Proc::Write) => nfs3::write::write(job, &mut out).await,
         Procedure::Nfs4(Nfs4Proc::Null) => Ok(()),
         Procedure::Nfs4(Nfs4Proc::Compound) => nfs4::call(job, &mut out).await.map(|about| operation = about),
+        Procedure::Nfs3(Nfs3Proc::ReaddirPlus) => list(procedure, job, &mut out).await,
         other => in_place_or_beside(other, job, &mut out).await,
     };
+    if !matches!(procedure, Procedure::Nfs3(Nfs3Proc::ReaddirPlus)) {
+        note_answer(job.conn);
+    }
     let counted = |failed| job.conn.shard.counters.operations.count(asked, failed);
     let refused = match done {
         Ok(()) => {
@@ -250,6 +257,21 @@ pub(crate) async fn answer(procedure: Procedure, job: &Job<'_>, arrived_ns: u64)
     };
     counted(true);
     Err(refused)
+}
+
+/// What was found for the call is about to leave.
+fn note_answer(conn: &Inner) {
+    conn.server.answers.note(conn.peer.ip());
+}
+
+/// READDIRPLUS, whose further parts may have been made ahead.
+async fn list(procedure: Procedure, job: &Job<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
+    if nfs3::listing::further_part(job, out).await? {
+        return Ok(());
+    }
+    let done = in_place_or_beside(procedure, job, out).await;
+    note_answer(job.conn);
+    done
 }
 
 /// Room for the reply: what the call says it will need, within bounds.

@@ -67,7 +67,8 @@ pub struct Shard {
     pub pipes: Option<Arc<dyn PipePool>>,
     /// Threads for work that may wait.
     pub executor: Arc<dyn Executor>,
-    /// How many of those threads may usefully run beside this one now: 0 keeps writes inline.
+    /// How many cores have nothing to do now. Writes go beside this thread while one more than they take is left to the
+    /// rest of the machine.
     pub idle_cores: Arc<dyn Fn() -> usize + Send + Sync>,
     /// This shard's counts of paths taken.
     pub counters: Arc<crate::PathCounters>,

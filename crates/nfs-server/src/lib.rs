@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod attr;
 mod cache;
 mod config;
@@ -31,6 +32,7 @@ mod nlm;
 mod overview;
 mod portmap;
 mod reach;
+mod recent;
 mod replay;
 mod reply;
 mod server;

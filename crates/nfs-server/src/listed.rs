@@ -8,7 +8,7 @@ use vfs::Wait;
 use crate::env::Clock;
 
 /// A larger part goes to a worker, however quick the directory is: others wait meanwhile.
-const MOST_BYTES: usize = 64 << 10;
+pub const MOST_BYTES: usize = 64 << 10;
 /// What a part takes at most whose entries are in memory, and for each of them.
 const QUICK_US: u64 = 200;
 const QUICK_US_PER_ENTRY: u64 = 10;

@@ -10,6 +10,7 @@ use coherence::Table;
 use parking_lot::Mutex;
 use vfs::VfsResult;
 
+use crate::ahead::Answers;
 use crate::cache::Cache;
 use crate::config::{Config, Export, Sec};
 use crate::gss::Gss;
@@ -33,6 +34,8 @@ pub struct Server {
     pub(crate) cache: Cache,
     /// Replies to calls that must not be done twice.
     pub(crate) replays: Replays,
+    /// What hosts were answered while parts of listings are ready for them.
+    pub(crate) answers: Arc<Answers>,
     /// Users' groups that were looked up.
     pub(crate) groups: groups::Known,
     /// Who has shown who it is, with Kerberos.
@@ -109,6 +112,7 @@ impl Server {
             settings: ArcSwap::from_pointee(Settings::new(config, &key, env.clock.unix_secs())),
             cache: Cache::default(),
             replays: Replays::default(),
+            answers: Arc::default(),
             groups: groups::Known::default(),
             gss: Gss::new(&env),
             state,

@@ -30,6 +30,11 @@ const ROUNDS_PER_TURN: u32 = 8;
 const LOOKS_BEFORE_SENDING: u32 = 4;
 /// Replies beyond this leave at once: their call is not what costs.
 const GATHERED_BYTES: usize = 64 << 10;
+/// Of requests that came in one call, after so many the replies that are ready leave, once they and their requests are that
+/// long: the peer has something to do meanwhile, and asks again before there is nothing left to do here. Not where others
+/// wait for their turn.
+const AT_A_TIME: u32 = 4;
+const AT_A_TIME_BYTES: usize = 16 << 10;
 
 /// What every connection of a server shares.
 pub struct Shared {
@@ -51,6 +56,9 @@ pub struct Driver {
     /// The peer keeps several requests under way: the last look before sending found some, or one call brought several.
     pipelined: bool,
     gather: Gather,
+    /// The number of its last turn, and whether the shard had no other connection's since the one before.
+    turn: u64,
+    is_alone: bool,
 }
 
 impl Driver {
@@ -75,6 +83,8 @@ impl Driver {
             peer_done: false,
             pipelined: false,
             gather: Gather::new(std::time::Instant::now),
+            turn: 0,
+            is_alone: false,
         }
     }
 
@@ -86,9 +96,11 @@ impl Driver {
         let why = poll_fn(|cx| {
             // Registers this task to be woken at shutdown; the flag says whether it is time.
             let _ = stop.as_mut().poll(cx);
-            self.env.load.set(self.env.shard, true);
+            let number = self.env.load.begin(self.env.shard);
+            self.is_alone = number == self.turn.wrapping_add(1);
+            self.turn = number;
             let turn = self.turn(cx);
-            self.env.load.set(self.env.shard, false);
+            self.env.load.end(self.env.shard);
             turn
         })
         .await;
@@ -157,31 +169,26 @@ impl Driver {
     /// takes more.
     fn send(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         loop {
-            while self.outbox.queued_bytes() < self.shared.limits.queued_reply_bytes
-                && let Some(reply) = self.machine.next_reply()
-            {
-                self.outbox.push(reply);
-            }
-            if self.outbox.queued_bytes() == 0 {
+            let (_, _, machine, mut exit) = self.halves();
+            exit.take_from(machine);
+            if exit.outbox.queued_bytes() == 0 {
                 return Ok(());
             }
-            let Poll::Ready(ready) = self.stream.poll_write_ready(cx) else { return Ok(()) };
+            let Poll::Ready(ready) = exit.stream.poll_write_ready(cx) else { return Ok(()) };
             ready?;
-            let queued_bytes = self.outbox.queued_bytes();
-            let flushed = self.stream.try_io(Interest::WRITABLE, || {
-                match self.outbox.flush(self.stream.as_fd(), &self.env.counters)? {
-                    Flushed::All => Ok(()),
-                    Flushed::Blocked => Err(io::ErrorKind::WouldBlock.into()),
-                }
-            });
-            self.listed.traffic.sent(queued_bytes - self.outbox.queued_bytes());
-            // How long a peer takes to read its replies is not counted: what the socket has no room for left now, too.
-            self.machine.sent(now_ns());
-            match flushed {
+            match exit.flush(machine) {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                 _ => {}
             }
         }
+    }
+
+    /// What receives, the machine, and the way out.
+    fn halves(&mut self) -> (&TcpStream, &mut Intake, &mut Attended, Exit<'_>) {
+        let Self { stream, intake, machine, outbox, env, listed, shared, is_alone, .. } = self;
+        let most_bytes = shared.limits.queued_reply_bytes;
+        let exit = Exit { stream, outbox, env, listed, most_bytes, early: *is_alone };
+        (stream, intake, machine, exit)
     }
 
     /// A peer that does not take its replies is not read from.
@@ -201,9 +208,9 @@ impl Driver {
     fn receive(&mut self) -> io::Result<Result<Taken, Refused>> {
         let mut batch = Batch::default();
         let mut taken = Ok(Ok(Taken::Nothing));
-        let Self { stream, intake, machine, env, .. } = self;
+        let (stream, intake, machine, mut exit) = self.halves();
         let tried = stream.try_io(Interest::READABLE, || {
-            taken = receive_once(stream, intake, machine, env, &mut batch);
+            taken = receive_once(intake, machine, &mut exit, &mut batch);
             // The socket was emptied: the next bytes raise a new event, and asking again now would only cost a call.
             match &taken {
                 Ok(Ok(Taken::Nothing | Taken::Bytes { drained: true })) => Err(io::ErrorKind::WouldBlock.into()),
@@ -251,7 +258,8 @@ impl Driver {
                 break;
             }
             let before = batch.frames;
-            match receive_once(&self.stream, &mut self.intake, &mut self.machine, &self.env, batch)? {
+            let (_, intake, machine, mut exit) = self.halves();
+            match receive_once(intake, machine, &mut exit, batch)? {
                 Ok(Taken::Bytes { drained }) => {
                     self.pipelined |= batch.frames > before;
                     if !drained {
@@ -281,16 +289,66 @@ impl Driver {
     }
 }
 
+/// The way out, apart from what comes in.
+struct Exit<'a> {
+    stream: &'a TcpStream,
+    outbox: &'a mut Outbox,
+    env: &'a ShardEnv,
+    listed: &'a Listed,
+    most_bytes: usize,
+    /// Replies may leave while requests of the same call still wait.
+    early: bool,
+}
+
+impl Exit<'_> {
+    /// Takes the replies that are ready, as far as there is room.
+    fn take_from(&mut self, machine: &mut Attended) {
+        while self.outbox.queued_bytes() < self.most_bytes
+            && let Some(reply) = machine.next_reply()
+        {
+            self.outbox.push(reply);
+        }
+    }
+
+    /// Puts on the socket what it takes.
+    fn flush(&mut self, machine: &mut Attended) -> io::Result<()> {
+        let queued_bytes = self.outbox.queued_bytes();
+        let flushed = self.stream.try_io(Interest::WRITABLE, || {
+            match self.outbox.flush(self.stream.as_fd(), &self.env.counters)? {
+                Flushed::All => Ok(()),
+                Flushed::Blocked => Err(io::ErrorKind::WouldBlock.into()),
+            }
+        });
+        self.listed.traffic.sent(queued_bytes - self.outbox.queued_bytes());
+        // How long a peer takes to read its replies is not counted: what the socket has no room for left now, too.
+        machine.sent(now_ns());
+        flushed
+    }
+
+    /// Sends what is ready, if it is much; `asked_bytes` is how long the requests were.
+    fn send_early(&mut self, machine: &mut Attended, asked_bytes: usize) -> bool {
+        self.take_from(machine);
+        let queued_bytes = self.outbox.queued_bytes();
+        let much = queued_bytes > 0 && queued_bytes + asked_bytes >= AT_A_TIME_BYTES;
+        if much {
+            // What is wrong with the socket is found again when the rest is sent.
+            let _ = self.flush(machine);
+        }
+        much
+    }
+}
+
 /// One receiving call: complete frames go to the machine and are counted in `batch`.
 fn receive_once(
-    stream: &TcpStream,
     intake: &mut Intake,
     machine: &mut Attended,
-    env: &ShardEnv,
+    exit: &mut Exit<'_>,
     batch: &mut Batch,
 ) -> io::Result<Result<Taken, Refused>> {
+    let (stream, env) = (exit.stream, exit.env);
     let machine = std::cell::RefCell::new(machine);
     let (calls, before) = (env.counters.recv_calls.load(Relaxed), batch.frames);
+    let (mut waiting, mut waiting_bytes) = (0, 0);
     let framing = &mut |prefix: &[u8]| machine.borrow().framing(prefix);
     let taken = intake.receive(stream.as_fd(), &env.counters, framing, &mut |frame, more| {
         let mut machine = machine.borrow_mut();
@@ -300,7 +358,12 @@ fn receive_once(
         batch.frames += 1;
         batch.bytes += frame.len();
         batch.smallest_bytes = batch.smallest_bytes.min(frame.len());
+        waiting += 1;
+        waiting_bytes += frame.len();
         machine.receive(frame, more);
+        if exit.early && more && waiting >= AT_A_TIME && exit.send_early(&mut machine, waiting_bytes) {
+            (waiting, waiting_bytes) = (0, 0);
+        }
     });
     if env.counters.recv_calls.load(Relaxed) != calls {
         env.counters.frames_per_recv.record((batch.frames - before).into());

@@ -90,6 +90,36 @@ fn sixteen_requests_in_one_segment_cost_one_send() {
     assert_eq!(after.recv_calls - before.recv_calls, 1);
 }
 
+/// The peer reads the first of them while the rest are made.
+#[test]
+fn replies_to_much_that_came_together_leave_in_parts_unless_others_wait() {
+    let world = World::start(Limits::default());
+    let (mut peer, mut other) = (world.connect(), world.connect());
+    let all: Vec<u8> = (0..16).flat_map(|i| framed(&numbered(i, 3000))).collect();
+    let mut replies = 0;
+    for (between, sends) in [(false, 4), (true, 1), (false, 4)] {
+        let mut quiet = |peer: &mut util::Peer| {
+            peer.send(b"e-warm");
+            peer.receive();
+            replies += 1;
+            wait_until("the reply is counted", || world.totals().replies == replies);
+        };
+        quiet(&mut peer);
+        if between {
+            quiet(&mut other);
+        }
+        let before = world.totals();
+        peer.0.write_all(&all).unwrap();
+        for i in 0..16 {
+            assert_eq!(peer.receive(), numbered(i, 3000));
+        }
+        replies += 16;
+        wait_until("the replies are counted", || world.totals().replies == replies);
+        let after = world.totals();
+        assert_eq!((after.recv_calls - before.recv_calls, after.send_calls - before.send_calls), (1, sends));
+    }
+}
+
 /// However fast it sent before, and whether or not that made it wait for others.
 #[test]
 fn a_request_after_a_burst_is_answered() {

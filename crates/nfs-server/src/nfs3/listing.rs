@@ -1,16 +1,23 @@
 //! READDIR and READDIRPLUS (RFC 1813 3.3.16, 3.3.17): entries straight from the backend into the reply. Cookies are the
 //! backend's own, which stay good while the directory changes; the two that stand for `.` and `..` come before them.
+//! Parts of a long READDIRPLUS are made ahead (`ahead`).
+
+use std::sync::Arc;
 
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{DirEntry, DirLimits, DirWriter, MAX_HANDLE_BYTES, PostOpAttr, ReaddirArgs, ReaddirPlusArgs};
-use nfs_wire::xdr::{Bounded, Reader, Xdr};
+use nfs_wire::xdr::{Bounded, Put, Reader, Xdr};
 use vfs::{Access, Attr, Name, Wait};
 
 use super::answer;
 use super::object::parent;
+use super::read::HEAD_BYTES;
+use crate::ahead::{Found, Listing, Make, Part};
 use crate::attr::fattr;
+use crate::dispatch::{Job, LISTING_REPLY_BYTES};
 use crate::failure::{Done, Halt, Stop};
 use crate::files::{Cx, Target, post_op};
+use crate::listed;
 use crate::reply::ReplyWriter;
 
 /// The most bytes of one reply, whatever the client would take.
@@ -39,23 +46,84 @@ pub fn readdir(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<
 
 pub fn readdir_plus(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     let args = ReaddirPlusArgs::decode(args)?;
-    let limits = DirLimits::of_readdir_plus(&args);
-    let (cookie, verifier) = (args.cookie, args.cookie_verifier);
-    list(cx, &Asked { dir: &args.dir, cookie, verifier, limits, plus: true }, out)
+    list(cx, &Asked::plus(&args), out)
+}
+
+/// READDIRPLUS of a part that is ready, or of one that can be made in place; false where it cannot.
+pub async fn further_part(job: &Job<'_>, out: &mut ReplyWriter) -> Result<bool, Halt> {
+    let args = ReaddirPlusArgs::decode(&mut job.args())?;
+    let asked = Asked::plus(&args);
+    let listing = asked.listing(job);
+    let (ahead, executor) = (&job.conn.ahead, &*job.conn.shard.executor);
+    let found = ahead.find(&listing, asked.cookie).await;
+    if !asked.is_further() {
+        return Ok(false);
+    }
+    let may_make = || (job.conn.shard.idle_cores)() > 0;
+    if let Found::Part(Part { out: part, begin, next }) = found {
+        out.put_bytes(part.since(begin));
+        ahead.used(next, executor, may_make, || maker(job, &listing));
+        return Ok(true);
+    }
+    let begin = out.len();
+    let Ok(next) = entries(&job.cx, &asked, out) else {
+        out.truncate(begin);
+        return Ok(false);
+    };
+    job.cx.server.answers.note(job.cx.peer.ip());
+    let in_order = matches!(found, Found::InOrder);
+    ahead.made(&listing, next, in_order, executor, may_make, || maker(job, &listing));
+    Ok(true)
+}
+
+/// Makes parts of a listing on a worker.
+fn maker(job: &Job<'_>, listing: &Listing) -> Make {
+    let (pool, listing) = (job.conn.shard.pool.clone(), listing.clone());
+    let cx = Cx { wait: Wait::Allowed, ..job.cx.clone() };
+    Box::new(move |cookie| {
+        let mut out = ReplyWriter::new(&pool, listing.max_count_bytes.min(LISTING_REPLY_BYTES) + HEAD_BYTES);
+        let begin = out.len();
+        let next = entries(&cx, &Asked::of(&listing, cookie), &mut out).ok()?;
+        Some(Part { out, begin, next })
+    })
+}
+
+impl<'a> Asked<'a> {
+    fn plus(args: &'a ReaddirPlusArgs<'a>) -> Self {
+        let limits = DirLimits::of_readdir_plus(args);
+        Self { dir: &args.dir, cookie: args.cookie, verifier: args.cookie_verifier, limits, plus: true }
+    }
+
+    fn of(listing: &'a Listing, cookie: u64) -> Self {
+        let Listing { dir, dir_count_bytes, max_count_bytes, .. } = listing;
+        let limits = DirLimits { dir_count_bytes: *dir_count_bytes, max_count_bytes: *max_count_bytes };
+        Self { dir, cookie, verifier: VERIFIER, limits, plus: true }
+    }
+
+    fn listing(&self, job: &Job<'_>) -> Listing {
+        let DirLimits { dir_count_bytes, max_count_bytes } = self.limits;
+        Listing { dir: self.dir.into(), caller: Arc::clone(&job.cx.caller), dir_count_bytes, max_count_bytes }
+    }
+
+    /// Whether it goes on with a listing in a way that may be ready.
+    fn is_further(&self) -> bool {
+        self.cookie > BEHIND_PARENT && self.verifier == VERIFIER && self.limits.max_count_bytes <= listed::MOST_BYTES
+    }
 }
 
 fn list(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
-    let begin = nfs_wire::xdr::Put::len(out);
+    let begin = out.len();
     match entries(cx, asked, out) {
-        Ok(()) => Ok(()),
+        Ok(_) => Ok(()),
         Err(stop) => {
-            nfs_wire::xdr::Put::truncate(out, begin);
+            out.truncate(begin);
             answer(Err::<(), _>(stop), || cx.attr_if_known(asked.dir), out)
         }
     }
 }
 
-fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<()> {
+/// Appends a part. The answer is where the next one begins; `None` behind the last.
+fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<Option<u64>> {
     let dir = cx.target(asked.dir)?;
     dir.must_be_directory()?;
     let in_place = asked.cookie > BEHIND_PARENT && dir.object.listed.is_quick(asked.limits.max_count_bytes);
@@ -74,22 +142,26 @@ fn entries(cx: &Cx, asked: &Asked<'_>, out: &mut ReplyWriter) -> Done<()> {
     let mut writer = DirWriter::begin(&attributes, VERIFIER, limits, out);
     let fits = dots(cx, asked, &dir, &attr, &mut writer, out);
     let from = if asked.cookie <= BEHIND_PARENT { 0 } else { asked.cookie };
+    let mut next = None;
     let eof = fits
         && node.read_dir(from, &mut |entry| {
             if part.is_long(writer.count()) {
                 return false;
             }
             let found = DirEntry { fileid: entry.ino, name: entry.name.as_bytes(), cookie: entry.next_cookie };
-            if !asked.plus {
-                return writer.entry(&found, out);
-            }
-            let mut room = [0; MAX_HANDLE_BYTES];
-            let (attributes, handle) = more(cx, &dir, entry.name, &mut room);
-            writer.entry_plus(&found, &attributes, &handle.map(Bounded), out)
+            let fits = if asked.plus {
+                let mut room = [0; MAX_HANDLE_BYTES];
+                let (attributes, handle) = more(cx, &dir, entry.name, &mut room);
+                writer.entry_plus(&found, &attributes, &handle.map(Bounded), out)
+            } else {
+                writer.entry(&found, out)
+            };
+            next = if fits { Some(entry.next_cookie) } else { next };
+            fits
         })?;
     part.end(writer.count());
     writer.end(eof, &post_op(&dir.object), out);
-    Ok(())
+    Ok(next.filter(|_| !eof))
 }
 
 /// Appends the two entries a backend does not list, as far as they have not been taken; false when one does not fit.

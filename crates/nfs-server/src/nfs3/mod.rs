@@ -2,7 +2,7 @@
 //! thread; every other procedure is one synchronous function, run in place where it is likely not to wait, and on a worker
 //! otherwise.
 
-mod listing;
+pub(crate) mod listing;
 mod make;
 mod names;
 mod object;

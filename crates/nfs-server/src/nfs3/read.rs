@@ -1,5 +1,6 @@
 //! READ (RFC 1813 3.3.6): pages moved to the socket where they can be, else one copy into the reply.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use coherence::AccessKinds;
@@ -71,8 +72,20 @@ pub async fn read(job: &Job<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     answer(Err::<(), _>(stop), || job.cx.attr_if_known(&args.handle), out)
 }
 
+/// The file of a handle; as the call before found it, where both came together.
+async fn to_read(job: &Job<'_>, handle: &[u8]) -> Done<Rc<File>> {
+    let (recent, caller) = (&job.conn.recent, &job.cx.caller);
+    if let Some(file) = recent.find(handle, caller) {
+        return Ok(file);
+    }
+    let round = recent.round();
+    let file = Rc::new(File::of(job, handle, Access::READ).await?);
+    recent.keep(round, &file, caller);
+    Ok(file)
+}
+
 async fn data(job: &Job<'_>, args: &ReadArgs<'_>, out: &mut ReplyWriter) -> Done<()> {
-    let file = File::of(job, &args.handle, Access::READ).await?;
+    let file = to_read(job, &args.handle).await?;
     let counters = &job.conn.shard.counters;
     let most = job.cx.server.settings.load().config.max_read_bytes;
     let asked = args.count_bytes.min(most);

@@ -61,7 +61,7 @@ async fn store(job: &Job<'_>, args: &WriteArgs<'_>, changing: &mut Option<Changi
     }
     let object = Arc::clone(&file.target.object);
     let large = len >= settings.config.worker_write_bytes as usize;
-    let beside = large && job.more_behind && (job.conn.shard.idle_cores)() > 0;
+    let beside = large && job.more_behind && (job.conn.shard.idle_cores)() > 1;
     let write = Write { offset: head.offset_bytes, stable: head.stable, file, claim };
     if head.stable != StableHow::Unstable || beside || object.pace.is_slow(|| server.env.clock.monotonic_ms()) {
         PathCounters::bump(&counters.write_worker, 1);

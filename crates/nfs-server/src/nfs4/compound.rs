@@ -124,7 +124,7 @@ impl Compound {
             op_index: 0,
             request_bytes: job.frame.len(),
             pipes: job.pipes().cloned(),
-            beside: large && job.more_behind && (job.conn.shard.idle_cores)() > 0,
+            beside: large && job.more_behind && (job.conn.shard.idle_cores)() > 1,
             tally: Tally::default(),
             max_reply_bytes: config.max_read_bytes as usize + MAX_REPLY_OVERHEAD_BYTES,
             reply_at: 0,

@@ -1,6 +1,7 @@
 //! A client made of the wire crate and a server, joined in memory: what a client sees of NFSv3 and NFSv4, MOUNT and the
 //! portmapper.
 
+mod ahead;
 mod beside;
 mod compounds;
 mod counts;

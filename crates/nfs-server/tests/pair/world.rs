@@ -33,6 +33,10 @@ impl Clock for TestClock {
     fn monotonic_ms(&self) -> u64 {
         self.0.now().secs as u64 * 1000
     }
+
+    fn monotonic_us(&self) -> u64 {
+        self.monotonic_ms() * 1000 + u64::from(self.0.now().nanos / 1000)
+    }
 }
 
 /// A server with one export, `/data`.
@@ -187,6 +191,11 @@ impl World {
         let executor = Arc::new(Counting(Arc::clone(&self.jobs), Arc::clone(&self.after_job)));
         connect(&self.server, &self.counters, executor, peer, uid)
     }
+
+    /// A client of a server that has cores with nothing to do.
+    pub fn connect_to_idle(&self, executor: Arc<dyn Executor>) -> Client {
+        connect_beside(&self.server, &self.counters, executor, ("127.0.0.1:702", UID), 1)
+    }
 }
 
 /// A client of a server, wherever that is.
@@ -197,11 +206,21 @@ pub fn connect(
     peer: &str,
     uid: u32,
 ) -> Client {
+    connect_beside(server, counters, executor, (peer, uid), 0)
+}
+
+fn connect_beside(
+    server: &Arc<Server>,
+    counters: &Arc<PathCounters>,
+    executor: Arc<dyn Executor>,
+    (peer, uid): (&str, u32),
+    idle_cores: usize,
+) -> Client {
     let shard = Shard {
         pool: BufPool::new(1 << 20),
         pipes: None,
         executor,
-        idle_cores: Arc::new(|| 0),
+        idle_cores: Arc::new(move || idle_cores),
         counters: Arc::clone(counters),
     };
     let local = "127.0.0.1:2049".parse().unwrap();
@@ -261,8 +280,13 @@ impl Client {
         buf.push(&frame);
         self.connection.arrived(0);
         self.connection.receive(Frame::from(buf), false);
-        self.connection.poll(&mut Context::from_waker(Waker::noop()));
+        self.poll();
         true
+    }
+
+    /// Lets calls go on that had to wait.
+    pub fn poll(&mut self) {
+        self.connection.poll(&mut Context::from_waker(Waker::noop()));
     }
 
     /// The next reply, without its mark.

@@ -1,0 +1,50 @@
+//! The file that the READ before found, with its attributes: of READs that came together the next one is mostly of the same
+//! file, and need not look again. `connection` says when something may have changed, `nfs3::read` asks and tells.
+//!
+//! What is found here was looked up after the call it is used for had come, and no other call of the connection was done
+//! in between. So it says what could have been found at some moment between the call and its reply.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::config::Caller;
+use crate::nfs3::read::File;
+
+/// What one connection read last.
+#[derive(Default)]
+pub struct Recent {
+    found: RefCell<Option<(Arc<Caller>, Rc<File>)>>,
+    round: Cell<u64>,
+}
+
+/// The time in which nothing but READs that have come is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Round(u64);
+
+impl Recent {
+    /// Calls have come since, or something else was done.
+    pub fn end_round(&self) {
+        self.round.update(|round| round.wrapping_add(1));
+        self.found.take();
+    }
+
+    /// The round there is.
+    pub fn round(&self) -> Round {
+        Round(self.round.get())
+    }
+
+    /// The file of a handle, if it is the one this caller read last in this round.
+    pub fn find(&self, handle: &[u8], caller: &Arc<Caller>) -> Option<Rc<File>> {
+        let found = self.found.borrow();
+        let (by, file) = found.as_ref()?;
+        (Arc::ptr_eq(by, caller) && *file.target.object.handle == *handle).then(|| Rc::clone(file))
+    }
+
+    /// Remembers what was begun to be looked for in that round; nothing, if it has ended.
+    pub fn keep(&self, begun: Round, file: &Rc<File>, caller: &Arc<Caller>) {
+        if begun == self.round() {
+            *self.found.borrow_mut() = Some((Arc::clone(caller), Rc::clone(file)));
+        }
+    }
+}
