@@ -49,7 +49,8 @@ pub struct Driver {
     peer_done: bool,
     /// The peer keeps several requests under way: the last look before sending found some, or one call brought several.
     pipelined: bool,
-    gather: Gather,
+    /// None where it is turned off.
+    gather: Option<Gather>,
 }
 
 impl Driver {
@@ -59,6 +60,7 @@ impl Driver {
         env: ShardEnv,
         listed: Listed,
         shared: Arc<Shared>,
+        gather: bool,
     ) -> Self {
         let handshake = Some(Box::pin(tokio::time::sleep(shared.limits.handshake)));
         let intake = Intake::new(env.pool.clone());
@@ -73,7 +75,7 @@ impl Driver {
             handshake,
             peer_done: false,
             pipelined: false,
-            gather: Gather::new(std::time::Instant::now),
+            gather: gather.then(|| Gather::new(std::time::Instant::now)),
         }
     }
 
@@ -126,9 +128,7 @@ impl Driver {
                 return Poll::Pending;
             }
             match self.stream.poll_read_ready(cx) {
-                Poll::Pending if self.gather.poll_patience(cx, self.stream.as_fd()).is_pending() => {
-                    return Poll::Pending;
-                }
+                Poll::Pending if !self.has_waited_in_vain(cx) => return Poll::Pending,
                 Poll::Pending => Counters::bump(&self.env.counters.gather_in_vain, 1),
                 Poll::Ready(Err(error)) => return Poll::Ready(format!("cannot receive: {error}")),
                 Poll::Ready(Ok(())) => match self.receive() {
@@ -227,13 +227,19 @@ impl Driver {
         taken
     }
 
+    fn has_waited_in_vain(&mut self, cx: &mut Context<'_>) -> bool {
+        let socket = self.stream.as_fd();
+        self.gather.as_mut().is_some_and(|gather| gather.poll_patience(cx, socket).is_ready())
+    }
+
     fn let_gather(&mut self, batch: &Batch) {
-        let (counters, was_on) = (&self.env.counters, self.gather.is_on());
-        self.gather.took(self.stream.as_fd(), batch);
+        let Some(gather) = &mut self.gather else { return };
+        let (counters, was_on) = (&self.env.counters, gather.is_on());
+        gather.took(self.stream.as_fd(), batch);
         if was_on {
             Counters::bump(&counters.gather_wakeups, 1);
             Counters::bump(&counters.gather_frames, batch.frames.into());
-        } else if self.gather.is_on() {
+        } else if gather.is_on() {
             Counters::bump(&counters.gather_begun, 1);
         }
     }

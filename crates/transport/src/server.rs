@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
@@ -15,6 +14,7 @@ use vfs::BufPool;
 
 use crate::driver::{Driver, Shared};
 use crate::observer::{Connections, Seen, Traffic};
+use crate::sockets::{self, ListenOptions};
 use crate::{Counters, Load, Machine, Observer, Pipes, Totals, Workers};
 
 /// Bounds that hold for every connection.
@@ -46,13 +46,6 @@ impl Default for Limits {
             pool_bytes_per_shard: 64 << 20,
         }
     }
-}
-
-/// How a listener's sockets are set up.
-#[derive(Debug, Clone)]
-pub struct ListenOptions {
-    /// TCP congestion control of accepted connections; `None` leaves the system's default.
-    pub congestion: Option<String>,
 }
 
 /// Pages one pipe of the page path holds: the most that an ordinary user's pipe may (pipe-max-size).
@@ -115,6 +108,7 @@ struct Incoming {
     accepted: Accepted,
     factory: MachineFactory,
     place: Place,
+    gather: bool,
 }
 
 impl Server {
@@ -147,19 +141,7 @@ impl Server {
         options: &ListenOptions,
         factory: MachineFactory,
     ) -> io::Result<SocketAddr> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_reuse_address(true)?;
-        if address.is_ipv6() {
-            socket.set_only_v6(address.ip() != std::net::Ipv6Addr::UNSPECIFIED)?;
-        }
-        if let Some(name) = &options.congestion
-            && let Err(error) = socket.set_tcp_congestion(name.as_bytes())
-        {
-            tracing::warn!(%error, congestion = %name, "cannot set the congestion control; the system's default is used");
-        }
-        socket.bind(&address.into())?;
-        socket.listen(1024)?;
-        socket.set_nonblocking(true)?;
+        let socket = sockets::listener(address, options)?;
         let local = socket.local_addr()?.as_socket().unwrap_or(address);
         let acceptor = Acceptor {
             targets: self.shards.iter().map(|s| (s.inbox.clone(), Arc::clone(&s.open))).collect(),
@@ -167,6 +149,7 @@ impl Server {
             factory,
             peers: Arc::default(),
             local,
+            options: options.clone(),
         };
         // Listeners live on the first shard: accepting is rare beside serving.
         let first = self.shards.first().ok_or(io::ErrorKind::NotConnected)?;
@@ -248,7 +231,7 @@ async fn serve(
                 Ok(listener) => drop(tokio::task::spawn_local(acceptor.run(listener))),
                 Err(error) => tracing::error!(%error, "cannot watch a listener"),
             },
-            Message::Serve(Incoming { stream, accepted, factory, place }) => {
+            Message::Serve(Incoming { stream, accepted, factory, place, gather }) => {
                 let stream = match TcpStream::from_std(stream) {
                     Ok(stream) => stream,
                     Err(error) => {
@@ -260,7 +243,7 @@ async fn serve(
                 let machine = factory(accepted, &env);
                 number += 1;
                 let listed = list.enter(number, Traffic::new(accepted.peer, accepted.local, machine.protocol()));
-                let driver = Driver::new(stream, machine, env.clone(), listed, Arc::clone(&shared));
+                let driver = Driver::new(stream, machine, env.clone(), listed, Arc::clone(&shared), gather);
                 let counters = Arc::clone(&env.counters);
                 tokio::task::spawn_local(async move {
                     driver.run().await;
@@ -279,6 +262,7 @@ struct Acceptor {
     factory: MachineFactory,
     peers: Arc<Peers>,
     local: SocketAddr,
+    options: ListenOptions,
 }
 
 impl Acceptor {
@@ -315,7 +299,7 @@ impl Acceptor {
             tracing::warn!(%peer, limit = limits.connections_per_peer, "too many connections from one address");
             return;
         };
-        if let Err(error) = set_up(&stream) {
+        if let Err(error) = sockets::set_up(&stream, &self.options) {
             tracing::debug!(%error, %peer, "cannot set up a connection");
             return;
         }
@@ -325,20 +309,12 @@ impl Acceptor {
                 let accepted = Accepted { peer, local };
                 let factory = Arc::clone(&self.factory);
                 // A shard that has ended closes the connection by dropping it.
-                let _ = inbox.send(Message::Serve(Incoming { stream, accepted, factory, place }));
+                let gather = self.options.gather;
+                let _ = inbox.send(Message::Serve(Incoming { stream, accepted, factory, place, gather }));
             }
             Err(error) => tracing::warn!(%error, %peer, "cannot hand over a connection"),
         }
     }
-}
-
-fn set_up(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(20));
-    let socket = SockRef::from(stream);
-    // A peer that is gone without a word, or takes nothing at all, does not hold its files for long.
-    socket.set_tcp_user_timeout(Some(Duration::from_secs(120)))?;
-    socket.set_tcp_keepalive(&keepalive)
 }
 
 /// How many connections each address has.
