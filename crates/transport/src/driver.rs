@@ -20,10 +20,14 @@ use crate::machine::Attended;
 use crate::observer::Listed;
 use crate::outbox::{Flushed, Outbox};
 use crate::server::ShardEnv;
+use crate::sockets::ListenOptions;
 use crate::{Counters, Limits, Machine};
 
-/// Rounds of receive and send before other connections of the shard get their turn.
+/// Rounds of receive and send before other connections of the shard get their turn, and what they may move meanwhile: who
+/// asks for much, or many times, is served as often as the others, not for as long as it asks.
 const ROUNDS_PER_TURN: u32 = 8;
+const REPLIES_PER_TURN: u32 = 64;
+const BYTES_PER_TURN: usize = 1 << 20;
 
 /// Looks at the socket once more before replies leave, while requests keep coming: what came meanwhile shares their call.
 const LOOKS_BEFORE_SENDING: u32 = 4;
@@ -37,6 +41,21 @@ pub struct Shared {
     pub stop: tokio::sync::Notify,
 }
 
+/// What a turn has moved.
+#[derive(Debug, Default)]
+struct Spent {
+    rounds: u32,
+    replies: u32,
+    bytes: usize,
+}
+
+impl Spent {
+    /// Whether other connections are to have their turn.
+    fn is_enough(&self) -> bool {
+        self.rounds >= ROUNDS_PER_TURN || self.replies >= REPLIES_PER_TURN || self.bytes >= BYTES_PER_TURN
+    }
+}
+
 pub struct Driver {
     stream: TcpStream,
     machine: Attended,
@@ -47,6 +66,8 @@ pub struct Driver {
     shared: Arc<Shared>,
     handshake: Option<Pin<Box<Sleep>>>,
     peer_done: bool,
+    /// What this turn has moved.
+    spent: Spent,
     /// The peer keeps several requests under way: the last look before sending found some, or one call brought several.
     pipelined: bool,
     /// None where it is turned off.
@@ -60,7 +81,7 @@ impl Driver {
         env: ShardEnv,
         listed: Listed,
         shared: Arc<Shared>,
-        gather: bool,
+        options: &ListenOptions,
     ) -> Self {
         let handshake = Some(Box::pin(tokio::time::sleep(shared.limits.handshake)));
         let intake = Intake::new(env.pool.clone());
@@ -68,14 +89,15 @@ impl Driver {
             stream,
             machine: Attended::new(machine),
             intake,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(options.join_pages),
             env,
             listed,
             shared,
             handshake,
             peer_done: false,
+            spent: Spent::default(),
             pipelined: false,
-            gather: gather.then(|| Gather::new(std::time::Instant::now)),
+            gather: options.gather.then(|| Gather::new(std::time::Instant::now)),
         }
     }
 
@@ -113,13 +135,19 @@ impl Driver {
         if self.handshake_is_late(cx) {
             return Poll::Ready("did not authenticate in time".into());
         }
-        for _ in 0..ROUNDS_PER_TURN {
+        self.spent = Spent::default();
+        loop {
+            self.spent.rounds += 1;
             self.machine.poll(cx);
             if let Err(error) = self.send(cx) {
                 return Poll::Ready(format!("cannot send: {error}"));
             }
             if let Some(why) = self.ended() {
                 return Poll::Ready(why);
+            }
+            if self.spent.is_enough() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             if self.machine.stalled() && self.outbox.queued_bytes() < self.shared.limits.queued_reply_bytes {
                 continue;
@@ -139,8 +167,6 @@ impl Driver {
                 },
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 
     fn handshake_is_late(&mut self, cx: &mut Context<'_>) -> bool {
@@ -159,6 +185,7 @@ impl Driver {
             while self.outbox.queued_bytes() < self.shared.limits.queued_reply_bytes
                 && let Some(reply) = self.machine.next_reply()
             {
+                self.spent.replies += 1;
                 self.outbox.push(reply);
             }
             if self.outbox.queued_bytes() == 0 {
@@ -173,7 +200,9 @@ impl Driver {
                     Flushed::Blocked => Err(io::ErrorKind::WouldBlock.into()),
                 }
             });
-            self.listed.traffic.sent(queued_bytes - self.outbox.queued_bytes());
+            let sent_bytes = queued_bytes - self.outbox.queued_bytes();
+            self.spent.bytes += sent_bytes;
+            self.listed.traffic.sent(sent_bytes);
             // How long a peer takes to read its replies is not counted: what the socket has no room for left now, too.
             self.machine.sent(now_ns());
             match flushed {
@@ -217,6 +246,7 @@ impl Driver {
         if looks && matches!(taken, Ok(Ok(Taken::Bytes { drained: true }))) {
             taken = self.look_again(&mut batch);
         }
+        self.spent.bytes += batch.bytes;
         self.listed.traffic.received(batch.frames, batch.bytes);
         self.let_gather(&batch);
         if batch.frames == 0 && self.intake.is_mid_frame() {
@@ -250,6 +280,7 @@ impl Driver {
         self.pipelined = false;
         for _ in 0..LOOKS_BEFORE_SENDING {
             while let Some(reply) = self.machine.next_reply() {
+                self.spent.replies += 1;
                 self.outbox.push(reply);
             }
             if self.outbox.queued_bytes() >= GATHERED_BYTES || !self.wants_requests() {

@@ -15,6 +15,7 @@ mod machine;
 mod observer;
 mod outbox;
 mod pipe;
+mod placing;
 mod server;
 mod sockets;
 mod sys;

@@ -14,8 +14,9 @@ use crate::Counters;
 const MOST_SLICES: usize = 64;
 
 /// The queue of one connection.
-#[derive(Default)]
 pub struct Outbox {
+    /// What is said to have more behind it shares a segment with that.
+    joins: bool,
     replies: VecDeque<Reply>,
     /// Bytes of the first reply's head that are sent already.
     sent_of_head: usize,
@@ -32,6 +33,11 @@ pub enum Flushed {
 }
 
 impl Outbox {
+    /// An empty one. Without `joins`, headers leave in segments of their own, apart from the pages behind them.
+    pub fn new(joins: bool) -> Self {
+        Self { joins, replies: VecDeque::new(), sent_of_head: 0, queued_bytes: 0 }
+    }
+
     /// Bytes not yet on the socket.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
@@ -81,7 +87,7 @@ impl Outbox {
                 break;
             }
         }
-        let more = if pages_follow { SendFlags::MORE } else { SendFlags::empty() };
+        let more = if pages_follow && self.joins { SendFlags::MORE } else { SendFlags::empty() };
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more;
         let mut space: [MaybeUninit<u8>; 0] = [];
         let sent = sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::new(&mut space), flags)?;
@@ -90,7 +96,7 @@ impl Outbox {
     }
 
     fn send_pages(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        let more_follows = self.replies.len() > 1;
+        let more_follows = self.joins && self.replies.len() > 1;
         match self.replies.front_mut().and_then(|r| r.pages.as_mut()) {
             Some(pages) => pages.drain(socket.as_fd(), more_follows),
             None => Ok(0),
@@ -155,7 +161,7 @@ mod tests {
     #[test]
     fn ready_replies_share_one_call() {
         let (mut near, far) = pair();
-        let mut outbox = Outbox::default();
+        let mut outbox = Outbox::new(true);
         let counters = Counters::default();
         for i in 0..16u8 {
             outbox.push(reply(&[i; 100]));
@@ -175,7 +181,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[9; 100_000]).unwrap();
         let pool = Pipes::new(1 << 20, 128);
-        let mut outbox = Outbox::default();
+        let mut outbox = Outbox::new(true);
         let counters = Counters::default();
         let mut expected = Vec::new();
         for i in 0..100u8 {

@@ -14,6 +14,7 @@ use vfs::BufPool;
 
 use crate::driver::{Driver, Shared};
 use crate::observer::{Connections, Seen, Traffic};
+use crate::placing::{self, Lately};
 use crate::sockets::{self, ListenOptions};
 use crate::{Counters, Load, Machine, Observer, Pipes, Totals, Workers};
 
@@ -108,7 +109,7 @@ struct Incoming {
     accepted: Accepted,
     factory: MachineFactory,
     place: Place,
-    gather: bool,
+    options: Arc<ListenOptions>,
 }
 
 impl Server {
@@ -144,12 +145,13 @@ impl Server {
         let socket = sockets::listener(address, options)?;
         let local = socket.local_addr()?.as_socket().unwrap_or(address);
         let acceptor = Acceptor {
-            targets: self.shards.iter().map(|s| (s.inbox.clone(), Arc::clone(&s.open))).collect(),
+            targets: self.shards.iter().map(Target::of).collect(),
+            lately: Lately::new(self.shards.len()),
             shared: Arc::clone(&self.shared),
             factory,
             peers: Arc::default(),
             local,
-            options: options.clone(),
+            options: Arc::new(options.clone()),
         };
         // Listeners live on the first shard: accepting is rare beside serving.
         let first = self.shards.first().ok_or(io::ErrorKind::NotConnected)?;
@@ -231,7 +233,7 @@ async fn serve(
                 Ok(listener) => drop(tokio::task::spawn_local(acceptor.run(listener))),
                 Err(error) => tracing::error!(%error, "cannot watch a listener"),
             },
-            Message::Serve(Incoming { stream, accepted, factory, place, gather }) => {
+            Message::Serve(Incoming { stream, accepted, factory, place, options }) => {
                 let stream = match TcpStream::from_std(stream) {
                     Ok(stream) => stream,
                     Err(error) => {
@@ -243,7 +245,7 @@ async fn serve(
                 let machine = factory(accepted, &env);
                 number += 1;
                 let listed = list.enter(number, Traffic::new(accepted.peer, accepted.local, machine.protocol()));
-                let driver = Driver::new(stream, machine, env.clone(), listed, Arc::clone(&shared), gather);
+                let driver = Driver::new(stream, machine, env.clone(), listed, Arc::clone(&shared), &options);
                 let counters = Arc::clone(&env.counters);
                 tokio::task::spawn_local(async move {
                     driver.run().await;
@@ -255,22 +257,38 @@ async fn serve(
     }
 }
 
-/// Accepts from one listener and places each connection on the shard with the fewest.
+/// Accepts from one listener and places each connection on a shard that has few, and not much to do ([`placing`]).
 struct Acceptor {
-    targets: Vec<(mpsc::UnboundedSender<Message>, Arc<AtomicUsize>)>,
+    targets: Vec<Target>,
     shared: Arc<Shared>,
     factory: MachineFactory,
     peers: Arc<Peers>,
     local: SocketAddr,
-    options: ListenOptions,
+    options: Arc<ListenOptions>,
+    lately: Lately,
+}
+
+/// A shard as a place for connections.
+struct Target {
+    inbox: mpsc::UnboundedSender<Message>,
+    open: Arc<AtomicUsize>,
+    counters: Arc<Counters>,
+}
+
+impl Target {
+    fn of(shard: &Shard) -> Self {
+        let counters = Arc::clone(&shard.seen.counters);
+        Self { inbox: shard.inbox.clone(), open: Arc::clone(&shard.open), counters }
+    }
 }
 
 impl Acceptor {
-    async fn run(self, listener: TcpListener) {
-        let mut stop = std::pin::pin!(self.shared.stop.notified());
+    async fn run(mut self, listener: TcpListener) {
+        let shared = Arc::clone(&self.shared);
+        let mut stop = std::pin::pin!(shared.stop.notified());
         stop.as_mut().enable();
         loop {
-            if self.shared.stopping.load(Relaxed) {
+            if shared.stopping.load(Relaxed) {
                 return;
             }
             tokio::select! {
@@ -287,14 +305,20 @@ impl Acceptor {
         }
     }
 
-    fn place(&self, stream: TcpStream, peer: SocketAddr) {
-        let total: usize = self.targets.iter().map(|(_, open)| open.load(Relaxed)).sum();
+    fn place(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let open: Vec<_> = self.targets.iter().map(|target| target.open.load(Relaxed)).collect();
+        let total: usize = open.iter().sum();
         let limits = &self.shared.limits;
         if total >= limits.connections {
             tracing::warn!(%peer, limit = limits.connections, "too many connections; this one is closed");
             return;
         }
-        let Some((inbox, open)) = self.targets.iter().min_by_key(|(_, open)| open.load(Relaxed)) else { return };
+        let requests = || self.targets.iter().map(|target| target.counters.frames.load(Relaxed)).collect();
+        let lately = self.lately.seen(Instant::now(), requests);
+        let Some(Target { inbox, open, .. }) = placing::choose(&open, lately).and_then(|at| self.targets.get(at))
+        else {
+            return;
+        };
         let Some(place) = self.peers.enter(peer.ip(), limits.connections_per_peer, open) else {
             tracing::warn!(%peer, limit = limits.connections_per_peer, "too many connections from one address");
             return;
@@ -309,8 +333,8 @@ impl Acceptor {
                 let accepted = Accepted { peer, local };
                 let factory = Arc::clone(&self.factory);
                 // A shard that has ended closes the connection by dropping it.
-                let gather = self.options.gather;
-                let _ = inbox.send(Message::Serve(Incoming { stream, accepted, factory, place, gather }));
+                let options = Arc::clone(&self.options);
+                let _ = inbox.send(Message::Serve(Incoming { stream, accepted, factory, place, options }));
             }
             Err(error) => tracing::warn!(%error, %peer, "cannot hand over a connection"),
         }

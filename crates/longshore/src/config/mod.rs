@@ -251,6 +251,8 @@ pub struct DataPath {
     pub receive_buffer_bytes: Option<usize>,
     /// Small replies leave at once.
     pub no_delay: bool,
+    /// A READ's header and its pages leave in the same segments.
+    pub join_pages: bool,
     /// Microseconds a receiving call may look for packets at the network card itself; the system's where there are none.
     pub busy_poll_us: Option<u32>,
     /// Small requests of a fast client are let gather.
@@ -268,6 +270,7 @@ impl Default for DataPath {
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
             no_delay: true,
+            join_pages: true,
             busy_poll_us: None,
             gather_requests: true,
         }
