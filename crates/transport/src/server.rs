@@ -14,7 +14,7 @@ use vfs::BufPool;
 
 use crate::driver::{Driver, Shared};
 use crate::observer::{Connections, Seen, Traffic};
-use crate::placing::{self, Lately};
+use crate::placing::Placing;
 use crate::sockets::{self, ListenOptions};
 use crate::{Counters, Load, Machine, Observer, Pipes, Totals, Workers};
 
@@ -146,7 +146,7 @@ impl Server {
         let local = socket.local_addr()?.as_socket().unwrap_or(address);
         let acceptor = Acceptor {
             targets: self.shards.iter().map(Target::of).collect(),
-            lately: Lately::new(self.shards.len()),
+            placing: Placing::new(self.shards.len()),
             shared: Arc::clone(&self.shared),
             factory,
             peers: Arc::default(),
@@ -257,7 +257,7 @@ async fn serve(
     }
 }
 
-/// Accepts from one listener and places each connection on a shard that has few, and not much to do ([`placing`]).
+/// Accepts from one listener and places each connection on a shard that has few, and not much to do ([`Placing`]).
 struct Acceptor {
     targets: Vec<Target>,
     shared: Arc<Shared>,
@@ -265,7 +265,7 @@ struct Acceptor {
     peers: Arc<Peers>,
     local: SocketAddr,
     options: Arc<ListenOptions>,
-    lately: Lately,
+    placing: Placing,
 }
 
 /// A shard as a place for connections.
@@ -314,11 +314,8 @@ impl Acceptor {
             return;
         }
         let requests = || self.targets.iter().map(|target| target.counters.frames.load(Relaxed)).collect();
-        let lately = self.lately.seen(Instant::now(), requests);
-        let Some(Target { inbox, open, .. }) = placing::choose(&open, lately).and_then(|at| self.targets.get(at))
-        else {
-            return;
-        };
+        let chosen = self.placing.choose(Instant::now(), &open, requests);
+        let Some(Target { inbox, open, .. }) = chosen.and_then(|at| self.targets.get(at)) else { return };
         let Some(place) = self.peers.enter(peer.ip(), limits.connections_per_peer, open) else {
             tracing::warn!(%peer, limit = limits.connections_per_peer, "too many connections from one address");
             return;
