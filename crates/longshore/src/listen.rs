@@ -77,7 +77,7 @@ pub fn options(path: &DataPath) -> ListenOptions {
         receive_buffer_bytes: path.receive_buffer_bytes,
         no_delay: path.no_delay,
         busy_poll: path.busy_poll_us.map(|us| Duration::from_micros(us.into())),
-        join_pages: path.join_pages,
+        join_pages_below_bytes: path.join_pages_below_bytes.unwrap_or(0),
         gather: path.gather_requests,
     }
 }

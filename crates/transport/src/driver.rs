@@ -89,7 +89,7 @@ impl Driver {
             stream,
             machine: Attended::new(machine),
             intake,
-            outbox: Outbox::new(options.join_pages),
+            outbox: Outbox::new(options.join_pages_below_bytes),
             env,
             listed,
             shared,

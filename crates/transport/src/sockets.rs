@@ -26,8 +26,8 @@ pub struct ListenOptions {
     pub no_delay: bool,
     /// How long a receiving call may look for packets at the network card itself (SO_BUSY_POLL); `None` leaves the system's.
     pub busy_poll: Option<Duration>,
-    /// A header and the pages behind it leave in the same segments (MSG_MORE).
-    pub join_pages: bool,
+    /// A header and the pages behind it, where they are fewer bytes than this, leave in the same segments (MSG_MORE).
+    pub join_pages_below_bytes: usize,
     /// Small requests of a fast peer are let gather in the socket.
     pub gather: bool,
 }
@@ -40,7 +40,7 @@ impl Default for ListenOptions {
             receive_buffer_bytes: None,
             no_delay: true,
             busy_poll: None,
-            join_pages: true,
+            join_pages_below_bytes: 1 << 20,
             gather: true,
         }
     }

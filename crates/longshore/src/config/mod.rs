@@ -251,8 +251,8 @@ pub struct DataPath {
     pub receive_buffer_bytes: Option<usize>,
     /// Small replies leave at once.
     pub no_delay: bool,
-    /// A READ's header and its pages leave in the same segments.
-    pub join_pages: bool,
+    /// The header of a READ by pages leaves in the same segments as fewer bytes than this; never where there is none.
+    pub join_pages_below_bytes: Option<usize>,
     /// Microseconds a receiving call may look for packets at the network card itself; the system's where there are none.
     pub busy_poll_us: Option<u32>,
     /// Small requests of a fast client are let gather.
@@ -270,7 +270,7 @@ impl Default for DataPath {
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
             no_delay: true,
-            join_pages: true,
+            join_pages_below_bytes: Some(1 << 20),
             busy_poll_us: None,
             gather_requests: true,
         }

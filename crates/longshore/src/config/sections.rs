@@ -157,7 +157,7 @@ fn data_path(mut section: Section<'_, '_>, path: &mut DataPath) {
     section.set("send_buffer_bytes", &mut path.send_buffer_bytes, socket_buffer());
     section.set("receive_buffer_bytes", &mut path.receive_buffer_bytes, socket_buffer());
     section.set("no_delay", &mut path.no_delay, flag);
-    section.set("join_pages", &mut path.join_pages, flag);
+    section.set("join_pages_below_bytes", &mut path.join_pages_below_bytes, size_or("off", 1, u64::from(u32::MAX)));
     section.set("busy_poll_us", &mut path.busy_poll_us, |v| match v.as_str() {
         Some("system") => Ok(None),
         Some(_) => Err("must be a number of microseconds or \"system\"".into()),
