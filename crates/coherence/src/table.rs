@@ -430,6 +430,7 @@ impl Inner {
         }
         let gone = shard.files.take(&file.id);
         shard.spare = gone.map(|entry| entry.0);
+        #[expect(clippy::mutable_key_type, reason = "what is hashed of an entry never changes")]
         let files = &mut shard.files;
         if files.capacity() > 64 && files.len() < files.capacity() / 8 {
             let roomy = files.len() * 2;

@@ -3,8 +3,11 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
-use crate::config::Config;
+use transport::{ListenOptions, SocketOption};
+
+use crate::config::{Config, DataPath};
 use crate::failure::Failure;
 
 /// The port every SMB client tries.
@@ -64,6 +67,30 @@ fn everywhere(bind: impl Fn(SocketAddr) -> io::Result<SocketAddr>, port: u16) ->
         }
         other => other,
     }
+}
+
+/// How connections' sockets are to be.
+pub fn options(path: &DataPath) -> ListenOptions {
+    ListenOptions {
+        congestion: path.congestion_control.clone(),
+        send_buffer_bytes: path.send_buffer_bytes,
+        receive_buffer_bytes: path.receive_buffer_bytes,
+        no_delay: path.no_delay,
+        busy_poll: path.busy_poll_us.map(|us| Duration::from_micros(us.into())),
+        join_pages_below_bytes: path.join_pages_below_bytes.unwrap_or(0),
+        gather: path.gather_requests,
+    }
+}
+
+/// What of that this system does not do: the keys, and why.
+pub fn refused_options(path: &DataPath) -> io::Result<Vec<(&'static str, String)>> {
+    let key = |option| match option {
+        SocketOption::Congestion => "congestion_control",
+        SocketOption::SendBuffer => "send_buffer_bytes",
+        SocketOption::ReceiveBuffer => "receive_buffer_bytes",
+        SocketOption::BusyPoll => "busy_poll_us",
+    };
+    Ok(options(path).refused()?.into_iter().map(|refused| (key(refused.option), refused.why)).collect())
 }
 
 /// Why an address that `option` asked for is not served, and what to do.

@@ -15,7 +15,7 @@ use crate::cli::{CheckArgs, ServeArgs};
 use crate::config::{Config, Listener, Share, is_share_name, parse_listener, parse_metrics};
 use crate::failure::Failure;
 use crate::identities::{self, Identities};
-use crate::listen::Listen;
+use crate::listen::{self, Listen};
 use crate::{keytab, monitor, password, status, user_command};
 
 /// The name of the user made for a run that has none.
@@ -119,6 +119,7 @@ impl Plan {
                 None => blame.key("server", "metrics", &what),
             });
         }
+        settle_sockets(&blame, &mut problems);
         let mut shares = locate(&blame, &arguments.shares, &mut problems);
         if shares.is_empty() && problems.is_empty() {
             return Err(Failure::usage(
@@ -161,6 +162,18 @@ impl Blame<'_> {
             (Some(file), None) => format!("{}: {section}.{key}: {what}", file.display()),
             (None, _) => format!("{section}.{key}: {what}"),
         }
+    }
+}
+
+/// What was asked for of sockets and this system does not do is a mistake; a default is done without.
+fn settle_sockets(blame: &Blame<'_>, problems: &mut Vec<String>) {
+    const SECTION: &str = "data-path";
+    match listen::refused_options(&blame.config.data_path) {
+        Ok(refused) => {
+            let asked = refused.iter().filter(|(key, _)| blame.config.line(SECTION, key).is_some());
+            problems.extend(asked.map(|(key, what)| blame.key(SECTION, key, what)));
+        }
+        Err(error) => tracing::warn!(%error, "cannot find out what sockets can be told"),
     }
 }
 
@@ -334,6 +347,7 @@ pub fn check(arguments: &CheckArgs) -> Result<(), Failure> {
     let config = read_file(file)?;
     let blame = Blame { file: Some(file), config: &config };
     let mut problems = Vec::new();
+    settle_sockets(&blame, &mut problems);
     let mut shares = locate(&blame, &[], &mut problems);
     let path = config.server.users.clone().unwrap_or_else(user_command::default_path);
     let users = load_users(&path, config.server.users.is_some()).unwrap_or_else(|failure| {
@@ -445,6 +459,21 @@ mod tests {
         std::fs::write(&keys, bytes(&nfs)).unwrap();
         let arguments = ServeArgs { config: Some(file.clone()), ..ServeArgs::default() };
         assert!(plan(&arguments).unwrap().keytab.is_some());
+    }
+
+    #[test]
+    fn what_sockets_cannot_be_told_is_a_mistake_where_it_was_asked_for() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("c.toml");
+        std::fs::write(&file, "[data-path]\ncongestion_control = \"nonesuch\"\n[share.a]\npath = \".\"\n").unwrap();
+        let said = failure(&ServeArgs { config: Some(file.clone()), ..ServeArgs::default() });
+        assert!(said.contains("c.toml:2: data-path.congestion_control: the kernel has no congestion"), "{said}");
+        assert!(check(&CheckArgs { config: file.clone() }).is_err());
+        let mut config = Config::default();
+        config.data_path.congestion_control = Some("nonesuch".into());
+        let mut problems = Vec::new();
+        settle_sockets(&Blame { file: None, config: &config }, &mut problems);
+        assert!(problems.is_empty(), "a default is done without: {problems:?}");
     }
 
     #[test]

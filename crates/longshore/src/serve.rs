@@ -19,7 +19,7 @@ use crate::monitor::{self, Endpoint, Monitor, Source};
 use crate::nfs::Nfs;
 use crate::plan::{Plan, PlannedShare, RunUser};
 use crate::rpcbind::Registered;
-use crate::{logging, plan, portmapper, state, status};
+use crate::{listen, logging, plan, portmapper, state, status};
 
 /// Serves until a signal ends it.
 pub fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
@@ -105,7 +105,7 @@ impl Running {
         let smb = Smb::new(&plan, shards, cores)?;
         let transport = Server::start(shards, workers, limits(&plan.config))
             .map_err(|error| Failure::system(format!("cannot start the server's threads: {error}")))?;
-        let options = ListenOptions { congestion: path.congestion_control.clone() };
+        let options = listen::options(path);
         let addresses = plan.listen.bind(|address| transport.listen(address, &options, smb.factory()))?;
         smb.listens_at(&addresses);
         let mut running = Self {

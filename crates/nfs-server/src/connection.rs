@@ -37,6 +37,9 @@ const MAX_PARKED: usize = 1024;
 const MOST_REPLY_BYTES: usize = 1 << 20;
 /// Records up to this long get no buffer of their own, so that nobody asks where their data begin.
 const SMALL_BYTES: usize = 64 << 10;
+/// Calls that begin before what they have led to is sent and other connections have their turn: as many as leave in one
+/// call. What came with them waits for the next poll.
+const MOST_AT_ONCE: u32 = 64;
 /// Where a WRITE's data begin with a short credential and handle, when it cannot be seen.
 const WRITE_PAYLOAD_AT: usize = 160;
 
@@ -50,6 +53,8 @@ pub struct Connection {
     held_back: VecDeque<Taken>,
     /// Fragments of a record whose last one has not come.
     partial: Option<Partial>,
+    /// So many more calls may begin before other connections have their turn.
+    turns: u32,
     waker: Waker,
     /// When the fragments came that are taken in now.
     arrived_ns: u64,
@@ -115,6 +120,7 @@ impl Connection {
             parked: FuturesUnordered::new(),
             held_back: VecDeque::new(),
             partial: None,
+            turns: MOST_AT_ONCE,
             waker: Waker::noop().clone(),
             arrived_ns: 0,
         }
@@ -168,7 +174,7 @@ impl Connection {
             },
         };
         let taken = Taken { record, more_behind, arrived_ns: self.arrived_ns };
-        if self.held_back.is_empty() && self.has_room() {
+        if self.held_back.is_empty() && self.has_room() && self.turns > 0 {
             self.begin(taken);
         } else {
             self.held_back.push_back(taken);
@@ -207,6 +213,7 @@ impl Connection {
         if self.inner.finished.get().is_some() {
             return;
         }
+        self.turns = self.turns.saturating_sub(1);
         let call = (Rc::clone(&self.inner), record, more_behind, arrived_ns);
         if let Some(call) = self.calls.start(call, &mut Context::from_waker(&self.waker)) {
             PathCounters::bump(&self.inner.shard.counters.parked, 1);
@@ -225,7 +232,9 @@ impl Connection {
             self.inner.send_record(&record);
         }
         while let Poll::Ready(Some(())) = self.parked.poll_next_unpin(cx) {}
+        self.turns = MOST_AT_ONCE;
         while self.has_room()
+            && self.turns > 0
             && let Some(taken) = self.held_back.pop_front()
         {
             self.begin(taken);

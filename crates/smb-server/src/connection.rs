@@ -34,6 +34,9 @@ const MAX_PARKED: usize = 1024;
 /// Bytes of replies that may be queued or under way before requests are held back. One request is always let through,
 /// however large its reply.
 const MOST_REPLY_BYTES: usize = 1 << 20;
+/// Requests that begin before what they have led to is sent and other connections have their turn: as many as leave in one
+/// call. What came with them waits for the next poll.
+const MOST_AT_ONCE: u32 = 64;
 /// Where a WRITE's data begin in a frame: prefix, header, fixed part.
 const WRITE_PAYLOAD_AT: usize = PREFIX_BYTES + 64 + 48;
 
@@ -53,6 +56,8 @@ pub struct Connection {
     parked: FuturesUnordered<Parked>,
     /// Frames taken in whose turn comes when replies have left.
     held_back: VecDeque<Taken>,
+    /// So many more requests may begin before other connections have their turn.
+    turns: u32,
     waker: Waker,
     /// When the frames came that are taken in now.
     arrived_ns: u64,
@@ -129,6 +134,7 @@ impl Connection {
             requests: in_place(|(conn, message, more, at_ns)| dispatch::frame(conn, message, more, at_ns)),
             parked: FuturesUnordered::new(),
             held_back: VecDeque::new(),
+            turns: MOST_AT_ONCE,
             waker: Waker::noop().clone(),
             arrived_ns: 0,
             lingers: false,
@@ -171,7 +177,7 @@ impl Connection {
     /// Takes one complete frame. `more_behind`: further requests are waiting already.
     pub fn receive(&mut self, frame: Frame, more_behind: bool) {
         let taken = Taken { frame, more_behind, arrived_ns: self.arrived_ns };
-        if self.held_back.is_empty() && self.has_room() {
+        if self.held_back.is_empty() && self.has_room() && self.turns > 0 {
             self.begin(taken);
         } else {
             self.held_back.push_back(taken);
@@ -191,6 +197,7 @@ impl Connection {
         if self.inner.finished.get().is_some() {
             return;
         }
+        self.turns = self.turns.saturating_sub(1);
         let Some(message) = frame.part(PREFIX_BYTES..frame.len()) else { return };
         drop(frame);
         let message = self.apart(message);
@@ -234,7 +241,9 @@ impl Connection {
             self.inner.replies.borrow_mut().clear();
             return;
         }
+        self.turns = MOST_AT_ONCE;
         while self.has_room()
+            && self.turns > 0
             && let Some(taken) = self.held_back.pop_front()
         {
             self.begin(taken);

@@ -20,11 +20,15 @@ use crate::machine::Attended;
 use crate::observer::Listed;
 use crate::outbox::{Flushed, Outbox};
 use crate::server::ShardEnv;
+use crate::sockets::ListenOptions;
 use crate::sys;
 use crate::{Counters, Limits, Machine};
 
-/// Rounds of receive and send before other connections of the shard get their turn.
+/// Rounds of receive and send before other connections of the shard get their turn, and what they may move meanwhile: who
+/// asks for much, or many times, is served as often as the others, not for as long as it asks.
 const ROUNDS_PER_TURN: u32 = 8;
+const REPLIES_PER_TURN: u32 = 64;
+const BYTES_PER_TURN: usize = 1 << 20;
 
 /// Looks at the socket once more before replies leave, while requests keep coming: what came meanwhile shares their call.
 const LOOKS_BEFORE_SENDING: u32 = 4;
@@ -43,6 +47,21 @@ pub struct Shared {
     pub stop: tokio::sync::Notify,
 }
 
+/// What a turn has moved.
+#[derive(Debug, Default)]
+struct Spent {
+    rounds: u32,
+    replies: u32,
+    bytes: usize,
+}
+
+impl Spent {
+    /// Whether other connections are to have their turn.
+    fn is_enough(&self) -> bool {
+        self.rounds >= ROUNDS_PER_TURN || self.replies >= REPLIES_PER_TURN || self.bytes >= BYTES_PER_TURN
+    }
+}
+
 pub struct Driver {
     stream: TcpStream,
     machine: Attended,
@@ -53,9 +72,12 @@ pub struct Driver {
     shared: Arc<Shared>,
     handshake: Option<Pin<Box<Sleep>>>,
     peer_done: bool,
+    /// What this turn has moved.
+    spent: Spent,
     /// The peer keeps several requests under way: the last look before sending found some, or one call brought several.
     pipelined: bool,
-    gather: Gather,
+    /// None where it is turned off.
+    gather: Option<Gather>,
     /// The number of its last turn, and whether the shard had no other connection's since the one before.
     turn: u64,
     is_alone: bool,
@@ -68,6 +90,7 @@ impl Driver {
         env: ShardEnv,
         listed: Listed,
         shared: Arc<Shared>,
+        options: &ListenOptions,
     ) -> Self {
         let handshake = Some(Box::pin(tokio::time::sleep(shared.limits.handshake)));
         let intake = Intake::new(env.pool.clone());
@@ -75,14 +98,15 @@ impl Driver {
             stream,
             machine: Attended::new(machine),
             intake,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(options.join_pages_below_bytes),
             env,
             listed,
             shared,
             handshake,
             peer_done: false,
+            spent: Spent::default(),
             pipelined: false,
-            gather: Gather::new(std::time::Instant::now),
+            gather: options.gather.then(|| Gather::new(std::time::Instant::now)),
             turn: 0,
             is_alone: false,
         }
@@ -124,13 +148,19 @@ impl Driver {
         if self.handshake_is_late(cx) {
             return Poll::Ready("did not authenticate in time".into());
         }
-        for _ in 0..ROUNDS_PER_TURN {
+        self.spent = Spent::default();
+        loop {
+            self.spent.rounds += 1;
             self.machine.poll(cx);
             if let Err(error) = self.send(cx) {
                 return Poll::Ready(format!("cannot send: {error}"));
             }
             if let Some(why) = self.ended() {
                 return Poll::Ready(why);
+            }
+            if self.spent.is_enough() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             if self.machine.stalled() && self.outbox.queued_bytes() < self.shared.limits.queued_reply_bytes {
                 continue;
@@ -139,9 +169,7 @@ impl Driver {
                 return Poll::Pending;
             }
             match self.stream.poll_read_ready(cx) {
-                Poll::Pending if self.gather.poll_patience(cx, self.stream.as_fd()).is_pending() => {
-                    return Poll::Pending;
-                }
+                Poll::Pending if !self.has_waited_in_vain(cx) => return Poll::Pending,
                 Poll::Pending => Counters::bump(&self.env.counters.gather_in_vain, 1),
                 Poll::Ready(Err(error)) => return Poll::Ready(format!("cannot receive: {error}")),
                 Poll::Ready(Ok(())) => match self.receive() {
@@ -152,8 +180,6 @@ impl Driver {
                 },
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 
     fn handshake_is_late(&mut self, cx: &mut Context<'_>) -> bool {
@@ -185,9 +211,9 @@ impl Driver {
 
     /// What receives, the machine, and the way out.
     fn halves(&mut self) -> (&TcpStream, &mut Intake, &mut Attended, Exit<'_>) {
-        let Self { stream, intake, machine, outbox, env, listed, shared, is_alone, .. } = self;
+        let Self { stream, intake, machine, outbox, env, listed, shared, spent, is_alone, .. } = self;
         let most_bytes = shared.limits.queued_reply_bytes;
-        let exit = Exit { stream, outbox, env, listed, most_bytes, early: *is_alone };
+        let exit = Exit { stream, outbox, env, listed, spent, most_bytes, early: *is_alone };
         (stream, intake, machine, exit)
     }
 
@@ -225,6 +251,7 @@ impl Driver {
         if looks && matches!(taken, Ok(Ok(Taken::Bytes { drained: true }))) {
             taken = self.look_again(&mut batch);
         }
+        self.spent.bytes += batch.bytes;
         self.listed.traffic.received(batch.frames, batch.bytes);
         self.let_gather(&batch);
         if batch.frames == 0 && self.intake.is_mid_frame() {
@@ -235,13 +262,19 @@ impl Driver {
         taken
     }
 
+    fn has_waited_in_vain(&mut self, cx: &mut Context<'_>) -> bool {
+        let socket = self.stream.as_fd();
+        self.gather.as_mut().is_some_and(|gather| gather.poll_patience(cx, socket).is_ready())
+    }
+
     fn let_gather(&mut self, batch: &Batch) {
-        let (counters, was_on) = (&self.env.counters, self.gather.is_on());
-        self.gather.took(self.stream.as_fd(), batch);
+        let Some(gather) = &mut self.gather else { return };
+        let (counters, was_on) = (&self.env.counters, gather.is_on());
+        gather.took(self.stream.as_fd(), batch);
         if was_on {
             Counters::bump(&counters.gather_wakeups, 1);
             Counters::bump(&counters.gather_frames, batch.frames.into());
-        } else if self.gather.is_on() {
+        } else if gather.is_on() {
             Counters::bump(&counters.gather_begun, 1);
         }
     }
@@ -252,6 +285,7 @@ impl Driver {
         self.pipelined = false;
         for _ in 0..LOOKS_BEFORE_SENDING {
             while let Some(reply) = self.machine.next_reply() {
+                self.spent.replies += 1;
                 self.outbox.push(reply);
             }
             if self.outbox.queued_bytes() >= GATHERED_BYTES || !self.wants_requests() {
@@ -295,6 +329,7 @@ struct Exit<'a> {
     outbox: &'a mut Outbox,
     env: &'a ShardEnv,
     listed: &'a Listed,
+    spent: &'a mut Spent,
     most_bytes: usize,
     /// Replies may leave while requests of the same call still wait.
     early: bool,
@@ -306,6 +341,7 @@ impl Exit<'_> {
         while self.outbox.queued_bytes() < self.most_bytes
             && let Some(reply) = machine.next_reply()
         {
+            self.spent.replies += 1;
             self.outbox.push(reply);
         }
     }
@@ -319,7 +355,9 @@ impl Exit<'_> {
                 Flushed::Blocked => Err(io::ErrorKind::WouldBlock.into()),
             }
         });
-        self.listed.traffic.sent(queued_bytes - self.outbox.queued_bytes());
+        let sent_bytes = queued_bytes - self.outbox.queued_bytes();
+        self.spent.bytes += sent_bytes;
+        self.listed.traffic.sent(sent_bytes);
         // How long a peer takes to read its replies is not counted: what the socket has no room for left now, too.
         machine.sent(now_ns());
         flushed

@@ -5,9 +5,10 @@
 //!
 //! How many requests a peer keeps under way cannot be seen from here: a server that is faster than its client finds one at a
 //! time, and the replies the client has not read yet are as invisible as what it will send without reading them. So it is
-//! tried, with a peer that sends fast, and kept up for as long as the peer does not become slower by it. The kernel does
-//! the waiting (`SO_RCVLOWAT`); a timer ends it when nothing more comes. After a try in vain it takes twice as many requests
-//! until the next. What this gains and costs stands in `docs/decisions/0004-gathering-requests.md`.
+//! tried, with a peer that sends fast and not several at a time anyway, and kept up for as long as the peer does not become
+//! slower by it. The kernel does the waiting (`SO_RCVLOWAT`); a timer ends it when nothing more comes. After a try in vain it
+//! takes twice as many requests until the next. What this gains and costs stands in
+//! `docs/decisions/0004-gathering-requests.md` and `0009-batching.md`.
 
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll, ready};
@@ -64,6 +65,7 @@ pub struct Gather {
     /// The running period: since when, how many requests, the shortest of them.
     begun: Instant,
     seen: u32,
+    batches: u32,
     smallest_bytes: usize,
 }
 
@@ -78,7 +80,7 @@ impl Gather {
     /// Nothing is seen yet.
     pub fn new(clock: fn() -> Instant) -> Self {
         let state = State::Off { pace: None };
-        Self { clock, state, needed: FIRST_TRY, begun: clock(), seen: 0, smallest_bytes: usize::MAX }
+        Self { clock, state, needed: FIRST_TRY, begun: clock(), seen: 0, batches: 0, smallest_bytes: usize::MAX }
     }
 
     /// Whether small requests are let gather.
@@ -92,6 +94,7 @@ impl Gather {
             return;
         }
         self.seen += batch.frames;
+        self.batches += 1;
         self.smallest_bytes = self.smallest_bytes.min(batch.smallest_bytes);
         match &mut self.state {
             State::Off { .. } if self.seen < self.needed => {}
@@ -126,12 +129,15 @@ impl Gather {
     fn consider(&mut self, socket: BorrowedFd<'_>, earlier: Option<Duration>) {
         let pace = self.pace();
         let smallest_bytes = self.smallest_bytes;
+        // They come as many at a time as they would if they were let gather.
+        let is_gathered = self.seen as usize > TOGETHER * self.batches as usize;
         self.begin_period();
         self.state = State::Off { pace: Some(pace) };
         let Some(pace_to_keep) = earlier.map(|earlier| earlier.min(pace)) else { return };
         // Without a timer nobody may be kept waiting.
         if pace_to_keep <= SLOWEST_PACE
             && smallest_bytes <= LARGEST_BYTES
+            && !is_gathered
             && let Ok(alarm) = Alarm::new(PATIENCE)
         {
             self.state = State::On { low_water_bytes: 1, alarm, pace_to_keep, periods: 0, slow_periods: 0 };
@@ -169,6 +175,7 @@ impl Gather {
     fn begin_period(&mut self) {
         self.begun = (self.clock)();
         self.seen = 0;
+        self.batches = 0;
         self.smallest_bytes = usize::MAX;
     }
 
@@ -252,6 +259,24 @@ mod tests {
             requests(gather, socket, 4 * FIRST_TRY - 1, 117, 10);
             assert_eq!(low_water_of(gather), 1);
             requests(gather, socket, 1, 117, 10);
+            assert_eq!(low_water_of(gather), 3 * 117 + 1);
+        });
+    }
+
+    #[test]
+    fn who_sends_several_together_is_not_made_to() {
+        in_runtime(|gather, socket| {
+            let four = Batch { frames: 4, bytes: 0, smallest_bytes: 117 };
+            for _ in 0..FIRST_TRY {
+                NOW.set(NOW.get() + Duration::from_micros(40));
+                gather.took(socket.as_fd(), &four);
+            }
+            assert_eq!(low_water_of(gather), 1);
+            let two = Batch { frames: 2, ..four };
+            for _ in 0..2 * FIRST_TRY {
+                NOW.set(NOW.get() + Duration::from_micros(20));
+                gather.took(socket.as_fd(), &two);
+            }
             assert_eq!(low_water_of(gather), 3 * 117 + 1);
         });
     }

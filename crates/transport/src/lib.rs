@@ -15,7 +15,9 @@ mod machine;
 mod observer;
 mod outbox;
 mod pipe;
+mod placing;
 mod server;
+mod sockets;
 mod sys;
 mod workers;
 
@@ -24,5 +26,6 @@ pub use load::Load;
 pub use machine::{Framing, Machine};
 pub use observer::{ConnectionInfo, Observer, Traffic};
 pub use pipe::Pipes;
-pub use server::{Accepted, Limits, ListenOptions, MachineFactory, Server, ShardEnv};
+pub use server::{Accepted, Limits, MachineFactory, Server, ShardEnv};
+pub use sockets::{ListenOptions, Refused, SocketOption};
 pub use workers::Workers;

@@ -14,8 +14,9 @@ use crate::Counters;
 const MOST_SLICES: usize = 64;
 
 /// The queue of one connection.
-#[derive(Default)]
 pub struct Outbox {
+    /// Pages of fewer bytes share segments with the header before them and the reply behind them.
+    join_below_bytes: usize,
     replies: VecDeque<Reply>,
     /// Bytes of the first reply's head that are sent already.
     sent_of_head: usize,
@@ -32,6 +33,11 @@ pub enum Flushed {
 }
 
 impl Outbox {
+    /// An empty one. Headers of so many pages' bytes or more leave in segments of their own.
+    pub fn new(join_below_bytes: usize) -> Self {
+        Self { join_below_bytes, replies: VecDeque::new(), sent_of_head: 0, queued_bytes: 0 }
+    }
+
     /// Bytes not yet on the socket.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
@@ -71,17 +77,17 @@ impl Outbox {
     fn send_heads(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); MOST_SLICES];
         let mut count = 0;
-        let mut pages_follow = false;
+        let mut is_joined = false;
         for (slice, reply) in slices.iter_mut().zip(&self.replies) {
             let skip = if count == 0 { self.sent_of_head } else { 0 };
             *slice = IoSlice::new(reply.head.get(skip..).unwrap_or_default());
             count += 1;
-            pages_follow = reply.pages.is_some();
-            if pages_follow {
+            if let Some(pages) = &reply.pages {
+                is_joined = pages.len_bytes() < self.join_below_bytes;
                 break;
             }
         }
-        let more = if pages_follow { SendFlags::MORE } else { SendFlags::empty() };
+        let more = if is_joined { SendFlags::MORE } else { SendFlags::empty() };
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more;
         let mut space: [MaybeUninit<u8>; 0] = [];
         let sent = sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::new(&mut space), flags)?;
@@ -90,7 +96,7 @@ impl Outbox {
     }
 
     fn send_pages(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        let more_follows = self.replies.len() > 1;
+        let more_follows = self.replies.get(1).is_some_and(|next| next.len_bytes() < self.join_below_bytes);
         match self.replies.front_mut().and_then(|r| r.pages.as_mut()) {
             Some(pages) => pages.drain(socket.as_fd(), more_follows),
             None => Ok(0),
@@ -155,7 +161,7 @@ mod tests {
     #[test]
     fn ready_replies_share_one_call() {
         let (mut near, far) = pair();
-        let mut outbox = Outbox::default();
+        let mut outbox = Outbox::new(1 << 20);
         let counters = Counters::default();
         for i in 0..16u8 {
             outbox.push(reply(&[i; 100]));
@@ -175,7 +181,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[9; 100_000]).unwrap();
         let pool = Pipes::new(1 << 20, 128);
-        let mut outbox = Outbox::default();
+        let mut outbox = Outbox::new(1 << 20);
         let counters = Counters::default();
         let mut expected = Vec::new();
         for i in 0..100u8 {
@@ -203,5 +209,26 @@ mod tests {
         assert!(reader.join().unwrap() == expected, "bytes arrive in order");
         assert_eq!(counters.replies.into_inner(), 200);
         assert_eq!(counters.page_replies.into_inner(), 100);
+    }
+
+    #[test]
+    fn a_header_waits_for_few_pages_and_not_for_many() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[9; 100_000]).unwrap();
+        let pool = Pipes::new(1 << 20, 2);
+        for (join_below_bytes, waits) in [(100_001, true), (100_000, false), (0, false)] {
+            let (mut near, far) = pair();
+            let mut outbox = Outbox::new(join_below_bytes);
+            let mut pages = pool.pipe(0, 100_000).unwrap();
+            while pages.len_bytes() < 100_000 {
+                let at = pages.len_bytes();
+                pages.fill(file.as_fd(), at as u64, 100_000 - at, true).unwrap();
+            }
+            outbox.push(Reply { pages: Some(pages), ..reply(b"head") });
+            assert_eq!(outbox.send_heads(far.as_fd()).unwrap(), 4);
+            near.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
+            // The kernel keeps what is said to have more behind it for a fifth of a second.
+            assert_eq!(near.read(&mut [0; 4]).is_err(), waits, "joined below {join_below_bytes}");
+        }
     }
 }

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
@@ -15,6 +14,8 @@ use vfs::BufPool;
 
 use crate::driver::{Driver, Shared};
 use crate::observer::{Connections, Seen, Traffic};
+use crate::placing::Placing;
+use crate::sockets::{self, ListenOptions};
 use crate::{Counters, Load, Machine, Observer, Pipes, Totals, Workers};
 
 /// Bounds that hold for every connection.
@@ -46,13 +47,6 @@ impl Default for Limits {
             pool_bytes_per_shard: 64 << 20,
         }
     }
-}
-
-/// How a listener's sockets are set up.
-#[derive(Debug, Clone)]
-pub struct ListenOptions {
-    /// TCP congestion control of accepted connections; `None` leaves the system's default.
-    pub congestion: Option<String>,
 }
 
 /// Pages one pipe of the page path holds: the most that an ordinary user's pipe may (pipe-max-size).
@@ -115,6 +109,7 @@ struct Incoming {
     accepted: Accepted,
     factory: MachineFactory,
     place: Place,
+    options: Arc<ListenOptions>,
 }
 
 impl Server {
@@ -147,26 +142,16 @@ impl Server {
         options: &ListenOptions,
         factory: MachineFactory,
     ) -> io::Result<SocketAddr> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_reuse_address(true)?;
-        if address.is_ipv6() {
-            socket.set_only_v6(address.ip() != std::net::Ipv6Addr::UNSPECIFIED)?;
-        }
-        if let Some(name) = &options.congestion
-            && let Err(error) = socket.set_tcp_congestion(name.as_bytes())
-        {
-            tracing::warn!(%error, congestion = %name, "cannot set the congestion control; the system's default is used");
-        }
-        socket.bind(&address.into())?;
-        socket.listen(1024)?;
-        socket.set_nonblocking(true)?;
+        let socket = sockets::listener(address, options)?;
         let local = socket.local_addr()?.as_socket().unwrap_or(address);
         let acceptor = Acceptor {
-            targets: self.shards.iter().map(|s| (s.inbox.clone(), Arc::clone(&s.open))).collect(),
+            targets: self.shards.iter().map(Target::of).collect(),
+            placing: Placing::new(self.shards.len()),
             shared: Arc::clone(&self.shared),
             factory,
             peers: Arc::default(),
             local,
+            options: Arc::new(options.clone()),
         };
         // Listeners live on the first shard: accepting is rare beside serving.
         let first = self.shards.first().ok_or(io::ErrorKind::NotConnected)?;
@@ -248,7 +233,7 @@ async fn serve(
                 Ok(listener) => drop(tokio::task::spawn_local(acceptor.run(listener))),
                 Err(error) => tracing::error!(%error, "cannot watch a listener"),
             },
-            Message::Serve(Incoming { stream, accepted, factory, place }) => {
+            Message::Serve(Incoming { stream, accepted, factory, place, options }) => {
                 let stream = match TcpStream::from_std(stream) {
                     Ok(stream) => stream,
                     Err(error) => {
@@ -260,7 +245,7 @@ async fn serve(
                 let machine = factory(accepted, &env);
                 number += 1;
                 let listed = list.enter(number, Traffic::new(accepted.peer, accepted.local, machine.protocol()));
-                let driver = Driver::new(stream, machine, env.clone(), listed, Arc::clone(&shared));
+                let driver = Driver::new(stream, machine, env.clone(), listed, Arc::clone(&shared), &options);
                 let counters = Arc::clone(&env.counters);
                 tokio::task::spawn_local(async move {
                     driver.run().await;
@@ -272,21 +257,38 @@ async fn serve(
     }
 }
 
-/// Accepts from one listener and places each connection on the shard with the fewest.
+/// Accepts from one listener and places each connection on a shard that has few, and not much to do ([`Placing`]).
 struct Acceptor {
-    targets: Vec<(mpsc::UnboundedSender<Message>, Arc<AtomicUsize>)>,
+    targets: Vec<Target>,
     shared: Arc<Shared>,
     factory: MachineFactory,
     peers: Arc<Peers>,
     local: SocketAddr,
+    options: Arc<ListenOptions>,
+    placing: Placing,
+}
+
+/// A shard as a place for connections.
+struct Target {
+    inbox: mpsc::UnboundedSender<Message>,
+    open: Arc<AtomicUsize>,
+    counters: Arc<Counters>,
+}
+
+impl Target {
+    fn of(shard: &Shard) -> Self {
+        let counters = Arc::clone(&shard.seen.counters);
+        Self { inbox: shard.inbox.clone(), open: Arc::clone(&shard.open), counters }
+    }
 }
 
 impl Acceptor {
-    async fn run(self, listener: TcpListener) {
-        let mut stop = std::pin::pin!(self.shared.stop.notified());
+    async fn run(mut self, listener: TcpListener) {
+        let shared = Arc::clone(&self.shared);
+        let mut stop = std::pin::pin!(shared.stop.notified());
         stop.as_mut().enable();
         loop {
-            if self.shared.stopping.load(Relaxed) {
+            if shared.stopping.load(Relaxed) {
                 return;
             }
             tokio::select! {
@@ -303,19 +305,22 @@ impl Acceptor {
         }
     }
 
-    fn place(&self, stream: TcpStream, peer: SocketAddr) {
-        let total: usize = self.targets.iter().map(|(_, open)| open.load(Relaxed)).sum();
+    fn place(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let open: Vec<_> = self.targets.iter().map(|target| target.open.load(Relaxed)).collect();
+        let total: usize = open.iter().sum();
         let limits = &self.shared.limits;
         if total >= limits.connections {
             tracing::warn!(%peer, limit = limits.connections, "too many connections; this one is closed");
             return;
         }
-        let Some((inbox, open)) = self.targets.iter().min_by_key(|(_, open)| open.load(Relaxed)) else { return };
+        let requests = || self.targets.iter().map(|target| target.counters.frames.load(Relaxed)).collect();
+        let chosen = self.placing.choose(Instant::now(), &open, requests);
+        let Some(Target { inbox, open, .. }) = chosen.and_then(|at| self.targets.get(at)) else { return };
         let Some(place) = self.peers.enter(peer.ip(), limits.connections_per_peer, open) else {
             tracing::warn!(%peer, limit = limits.connections_per_peer, "too many connections from one address");
             return;
         };
-        if let Err(error) = set_up(&stream) {
+        if let Err(error) = sockets::set_up(&stream, &self.options) {
             tracing::debug!(%error, %peer, "cannot set up a connection");
             return;
         }
@@ -325,20 +330,12 @@ impl Acceptor {
                 let accepted = Accepted { peer, local };
                 let factory = Arc::clone(&self.factory);
                 // A shard that has ended closes the connection by dropping it.
-                let _ = inbox.send(Message::Serve(Incoming { stream, accepted, factory, place }));
+                let options = Arc::clone(&self.options);
+                let _ = inbox.send(Message::Serve(Incoming { stream, accepted, factory, place, options }));
             }
             Err(error) => tracing::warn!(%error, %peer, "cannot hand over a connection"),
         }
     }
-}
-
-fn set_up(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(20));
-    let socket = SockRef::from(stream);
-    // A peer that is gone without a word, or takes nothing at all, does not hold its files for long.
-    socket.set_tcp_user_timeout(Some(Duration::from_secs(120)))?;
-    socket.set_tcp_keepalive(&keepalive)
 }
 
 /// How many connections each address has.

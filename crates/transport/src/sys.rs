@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 const SYS_CACHESTAT: libc::c_long = 451;
 const PAGE_BYTES: u64 = 4096;
@@ -41,11 +42,48 @@ pub fn range_is_cached(file: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) 
 
 /// Has readers of a stream socket woken only once this many bytes wait, or the stream has ended (`SO_RCVLOWAT`).
 pub fn set_receive_low_water(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
-    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set_option(socket, libc::SO_RCVLOWAT, bytes)
+}
+
+/// One of a socket's two buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Buffer {
+    /// What waits to be acknowledged.
+    Send,
+    /// What waits to be read.
+    Receive,
+}
+
+/// Sets a buffer's size for good, above the system's limit where the process may; answers the size it has then, as it is
+/// counted by who asks (the kernel keeps twice as much, for its own overhead).
+pub fn set_socket_buffer(socket: BorrowedFd<'_>, buffer: Buffer, bytes: usize) -> io::Result<usize> {
+    let (plain, forced) = match buffer {
+        Buffer::Send => (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
+        Buffer::Receive => (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
+    };
+    if set_option(socket, forced, bytes).is_err() {
+        set_option(socket, plain, bytes)?;
+    }
+    Ok(option(socket, plain)? / 2)
+}
+
+/// How long receiving calls look for packets themselves (`SO_BUSY_POLL`).
+pub fn set_busy_poll(socket: BorrowedFd<'_>, time: Duration) -> io::Result<()> {
+    set_option(socket, libc::SO_BUSY_POLL, usize::try_from(time.as_micros()).unwrap_or(usize::MAX))
+}
+
+/// What is set of that.
+#[cfg(test)]
+pub fn busy_poll(socket: BorrowedFd<'_>) -> io::Result<Duration> {
+    option(socket, libc::SO_BUSY_POLL).map(|us| Duration::from_micros(us as u64))
+}
+
+fn set_option(socket: BorrowedFd<'_>, name: libc::c_int, value: usize) -> io::Result<()> {
+    let value = libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX);
     let len = size_of_val(&value) as libc::socklen_t;
-    let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
     // SAFETY: the option's value is an int, which lives through the call.
-    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) };
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, (&raw const value).cast(), len) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -58,6 +96,15 @@ pub fn monotonic_ns() -> u64 {
         return 0; // no such clock: Linux always has it
     }
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+}
+
+fn option(socket: BorrowedFd<'_>, name: libc::c_int) -> io::Result<usize> {
+    let mut value: libc::c_int = 0;
+    let mut len = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the option's value is an int, for which there is room, and both live through the call.
+    let result =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut len) };
+    if result == 0 { Ok(usize::try_from(value).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

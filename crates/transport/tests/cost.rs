@@ -21,7 +21,7 @@ fn one_at_a_time() {
     let server = Server::start(1, 1, Limits::default()).unwrap();
     let factory: MachineFactory =
         Arc::new(|_, env: &ShardEnv| Box::new(Blank { env: env.clone(), replies: VecDeque::new() }));
-    let address = server.listen(([127, 0, 0, 1], 0).into(), &ListenOptions { congestion: None }, factory).unwrap();
+    let address = server.listen(([127, 0, 0, 1], 0).into(), &ListenOptions::default(), factory).unwrap();
     let mut peer = TcpStream::connect(address).unwrap();
     peer.set_nodelay(true).unwrap();
     let mut reply = [1; REPLY_BYTES];

@@ -34,6 +34,8 @@ pub enum BenchCommand {
     Peers(Box<PeersArgs>),
     /// Find from which size on our server should move pages instead of copying
     Threshold(Box<ThresholdArgs>),
+    /// Many clients at once: whether each gets its share, and what an idle one costs
+    Crowd(Box<CrowdArgs>),
     /// The bare loop's server, as the others start it
     #[command(hide = true)]
     BareServer(BareServerArgs),
@@ -448,6 +450,82 @@ pub struct ThresholdArgs {
     /// Where the results go.
     #[command(flatten)]
     pub out: OutArgs,
+
+    /// Who connects.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// `longshore bench crowd`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+First the idle clients connect, log in and enter the share, each over a connection of its own, and the server's memory is \
+looked at before and after, where it runs on this machine. Then the busy ones keep their requests in flight; each has a \
+file of its own and is timed by itself. The slow ones read 1 MiB at a time with 16 in flight and take no more from the \
+socket than --slow-rate. The share is even when the slowest client's p99 is near the median client's.
+
+Example:
+  longshore bench crowd smb://anna@server/docs --idle 1000 --busy 62 --slow 2 --bs 4k --iodepth 4")]
+pub struct CrowdArgs {
+    /// Where: smb://user@host:port/share/path or nfs://host:port/export/path
+    #[arg(value_name = "URL")]
+    pub url: String,
+
+    /// Clients that connect and then ask for nothing
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub idle: u32,
+
+    /// Clients that keep requests in flight
+    #[arg(long, value_name = "N", default_value_t = 62, value_parser = clap::value_parser!(u32).range(..=4096))]
+    pub busy: u32,
+
+    /// Clients that ask for much and read it slowly
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=256))]
+    pub slow: u32,
+
+    /// Bytes that a slow client takes in a second
+    #[arg(long, value_name = "SIZE", default_value = "2m")]
+    pub slow_rate: Size,
+
+    /// Clients that keep 32 times as many requests in flight; they are not among those compared
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=256))]
+    pub greedy: u32,
+
+    /// What the busy do: read, write, randread, randwrite, rw or randrw
+    #[arg(long, value_name = "WHAT", default_value = "randread")]
+    pub rw: Rw,
+
+    /// Bytes of a request
+    #[arg(long, value_name = "SIZE", default_value = "4k")]
+    pub bs: Size,
+
+    /// Requests each busy client keeps in flight
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub iodepth: u32,
+
+    /// Bytes of each busy client's file
+    #[arg(long, value_name = "SIZE", default_value = "4m")]
+    pub size: Size,
+
+    /// How long it is measured
+    #[arg(long, value_name = "TIME", default_value = "3s")]
+    pub runtime: Time,
+
+    /// How long it runs before it is measured
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub ramp_time: Time,
+
+    /// Random offsets come from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// The server's process on this machine, where its port does not tell it
+    #[arg(long, value_name = "PID")]
+    pub server_pid: Option<i32>,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
 
     /// Who connects.
     #[command(flatten)]

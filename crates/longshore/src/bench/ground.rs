@@ -21,7 +21,12 @@ pub struct Ground {
 impl Ground {
     /// What one load needs.
     pub fn of_load(load: &Load) -> Self {
-        Self::of(load.jobs, load.workload.size_bytes, std::iter::once(load.workload))
+        Self::of_jobs(load.jobs, load.workload)
+    }
+
+    /// What so many jobs need that do the same.
+    pub fn of_jobs(jobs: u32, workload: Workload) -> Self {
+        Self::of(jobs, workload.size_bytes, std::iter::once(workload))
     }
 
     /// What all cells of a plan need.

@@ -7,6 +7,7 @@ mod command;
 mod compare;
 mod contest;
 mod cpu;
+mod crowd;
 mod facts;
 mod ground;
 mod job;
@@ -40,6 +41,7 @@ pub fn run(arguments: &BenchArgs) -> Result<(), Failure> {
         BenchCommand::Limit(arguments) => command::limit(arguments),
         BenchCommand::Peers(arguments) => peers::compare(arguments),
         BenchCommand::Threshold(arguments) => threshold::sweep(arguments),
+        BenchCommand::Crowd(arguments) => crowd::run(arguments),
         BenchCommand::BareServer(arguments) => bare::serve(&arguments.directory, arguments.how),
     }
 }

@@ -49,14 +49,19 @@ pub async fn open(place: &Place, load: &Load, number: u32) -> Result<Vec<Wire>, 
     let mut files = Vec::new();
     for _ in 0..load.connections {
         let client = connect(place, load.workload.block_bytes).await?;
-        let how = if load.workload.writes() { OpenHow::change() } else { OpenHow::read() };
-        let file = client.open_with(path(place, number), how).await.map_err(|error| error.to_string())?;
-        if file.stat_at_open().len_bytes < load.workload.size_bytes {
-            return Err(format!("{} is shorter than {} bytes", file.path().display(), load.workload.size_bytes));
-        }
-        files.push(Wire { file, client });
+        files.push(open_on(client, place, load, number).await?);
     }
     Ok(files)
+}
+
+/// Opens the file of the job of this number with a client that is there.
+pub async fn open_on(client: Client, place: &Place, load: &Load, number: u32) -> Result<Wire, String> {
+    let how = if load.workload.writes() { OpenHow::change() } else { OpenHow::read() };
+    let file = client.open_with(path(place, number), how).await.map_err(|error| error.to_string())?;
+    if file.stat_at_open().len_bytes < load.workload.size_bytes {
+        return Err(format!("{} is shorter than {} bytes", file.path().display(), load.workload.size_bytes));
+    }
+    Ok(Wire { file, client })
 }
 
 /// Closes files and ends their connections. What was measured stands, whatever the server says to that.
@@ -109,7 +114,7 @@ pub async fn remove(place: &Place, jobs: u32) -> Result<(), String> {
     client.disconnect().await.map_err(|error| error.to_string())
 }
 
-/// Connects to a server, for requests of so many bytes.
+/// Connects, logs in and enters the share, for requests of so many bytes.
 pub async fn connect(place: &Place, block_bytes: u32) -> Result<Client, String> {
     let Address::Server(way) = place.address() else {
         return Err("it is not a server".to_owned());

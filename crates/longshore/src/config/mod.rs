@@ -248,6 +248,18 @@ pub struct DataPath {
     pub workers: Option<u16>,
     /// TCP congestion control of accepted connections; the system's where there is none.
     pub congestion_control: Option<String>,
+    /// What the kernel may hold of one connection's replies; as it finds best where there is none.
+    pub send_buffer_bytes: Option<usize>,
+    /// The same of requests.
+    pub receive_buffer_bytes: Option<usize>,
+    /// Small replies leave at once.
+    pub no_delay: bool,
+    /// The header of a READ by pages leaves in the same segments as fewer bytes than this; never where there is none.
+    pub join_pages_below_bytes: Option<usize>,
+    /// Microseconds a receiving call may look for packets at the network card itself; the system's where there are none.
+    pub busy_poll_us: Option<u32>,
+    /// Small requests of a fast client are let gather.
+    pub gather_requests: bool,
 }
 
 impl Default for DataPath {
@@ -258,6 +270,12 @@ impl Default for DataPath {
             shards: None,
             workers: None,
             congestion_control: Some("cubic".into()),
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            no_delay: true,
+            join_pages_below_bytes: Some(1 << 20),
+            busy_poll_us: None,
+            gather_requests: true,
         }
     }
 }

@@ -10,8 +10,8 @@ use toml::de::DeTable;
 
 use super::table::{Found, Journal, Section};
 use super::units::{
-    count, count_or_auto, flag, is_share_name, listeners, mode, networks, one_of, parse_metrics, patterns, size,
-    size_or_off, some_of, text, word, words,
+    congestion_control, count, count_or_auto, flag, is_share_name, listeners, mode, networks, one_of, parse_metrics,
+    patterns, size, size_or, some_of, text, word, words,
 };
 use super::{Config, DataPath, Encryption, Limits, Log, LogFormat, Portmapper, Problem, Server, Share};
 
@@ -50,6 +50,11 @@ const FORMATS: [(&str, LogFormat); 2] = [("human", LogFormat::Human), ("json", L
 const MAX_TRANSFER_BYTES: u64 = 8 << 20;
 /// What every SMB 2 server must take (MS-SMB2 3.3.5.4).
 const MIN_TRANSFER_BYTES: u64 = 64 << 10;
+
+/// What a socket may buffer; the kernel's own counter has 31 bits, and it doubles what it is told.
+const MAX_SOCKET_BUFFER_BYTES: u64 = 1 << 30;
+/// A core is kept from everything else for as long.
+const MAX_BUSY_POLL_US: u32 = 10_000;
 
 /// Reads the whole file.
 pub(super) fn parse(text: &str, directory: &Path) -> Result<Config, Vec<Problem>> {
@@ -145,13 +150,25 @@ fn log(mut section: Section<'_, '_>, log: &mut Log) {
 }
 
 fn data_path(mut section: Section<'_, '_>, path: &mut DataPath) {
-    section.set("page_read_bytes", &mut path.page_read_bytes, size_or_off(1, u64::from(u32::MAX)));
+    let socket_buffer = || size_or("auto", 4 << 10, MAX_SOCKET_BUFFER_BYTES);
+    section.set("page_read_bytes", &mut path.page_read_bytes, size_or("off", 1, u64::from(u32::MAX)));
     section.set("worker_write_bytes", &mut path.worker_write_bytes, size(0, u64::from(u32::MAX)));
     section.set("shards", &mut path.shards, count_or_auto(1024));
     section.set("workers", &mut path.workers, count_or_auto(4096));
-    section.set("congestion_control", &mut path.congestion_control, |v| {
-        word(v).map(|name| (name != "system").then_some(name))
+    section.set("congestion_control", &mut path.congestion_control, congestion_control);
+    section.set("send_buffer_bytes", &mut path.send_buffer_bytes, socket_buffer());
+    section.set("receive_buffer_bytes", &mut path.receive_buffer_bytes, socket_buffer());
+    section.set("no_delay", &mut path.no_delay, flag);
+    section.set("join_pages_below_bytes", &mut path.join_pages_below_bytes, size_or("off", 1, u64::from(u32::MAX)));
+    section.set("busy_poll_us", &mut path.busy_poll_us, |v| match v.as_str() {
+        Some("system") => Ok(None),
+        Some(_) => Err("must be a number of microseconds or \"system\"".into()),
+        None => match count(0)(v)? {
+            us if us > MAX_BUSY_POLL_US => Err(format!("{us} is out of range: the most is {MAX_BUSY_POLL_US}")),
+            us => Ok(Some(us)),
+        },
     });
+    section.set("gather_requests", &mut path.gather_requests, flag);
     section.finish();
 }
 

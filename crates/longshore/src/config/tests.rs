@@ -57,6 +57,7 @@ fn values_are_taken() {
         "[server]\nsmb = [\"0.0.0.0:445\", \"[::1]:4450\"]\nsigning = \"required\"\nciphers = [\"aes-256-gcm\"]\n\
          users = \"db\"\nmin_dialect = \"3.0\"\n[limits]\nmax_read_bytes = \"1 MiB\"\nqueued_reply_bytes = 2097152\n\
          [data-path]\npage_read_bytes = \"off\"\nshards = 3\ncongestion_control = \"system\"\n\
+         send_buffer_bytes = \"1MiB\"\nbusy_poll_us = 50\nno_delay = false\njoin_pages_below_bytes = \"off\"\ngather_requests = false\n\
          [share.\"My Docs\"]\npath = \"docs\"\ncreate_mask = \"0640\"\ndirectory_mask = 0o750\nveto = [\"*.tmp\"]\n\
          encryption = \"required\"\n",
     )
@@ -69,11 +70,14 @@ fn values_are_taken() {
     assert_eq!((config.limits.max_read_bytes, config.limits.queued_reply_bytes), (1 << 20, 2 << 20));
     assert_eq!((config.data_path.page_read_bytes, config.data_path.shards), (None, Some(3)));
     assert_eq!(config.data_path.congestion_control, None);
+    assert_eq!((config.data_path.send_buffer_bytes, config.data_path.receive_buffer_bytes), (Some(1 << 20), None));
+    assert_eq!((config.data_path.busy_poll_us, config.data_path.no_delay), (Some(50), false));
+    assert!(!config.data_path.gather_requests && config.data_path.join_pages_below_bytes.is_none());
     let share = &config.shares[0];
     assert_eq!((share.name.as_str(), share.path.as_path()), ("My Docs", Path::new("/etc/longshore/docs")));
     assert_eq!((share.create_mask, share.directory_mask), (0o640, 0o750));
     assert!(share.encryption_required);
-    assert_eq!(config.line("share.My Docs", "veto"), Some(18));
+    assert_eq!(config.line("share.My Docs", "veto"), Some(23));
     assert_eq!(parse("[server]\nsmb = \"off\"").unwrap().server.smb, []);
 }
 
@@ -103,6 +107,15 @@ fn wrong_values_say_what_to_write() {
         ("[limits]\nmax_read_bytes = \"lots\"", "must be a size such as"),
         ("[log]\nlevel = \"inof\"", "2: log.level: `inof` is no log level"),
         ("[data-path]\nshards = \"all\"", "a number or \"auto\""),
+        ("[data-path]\ncongestion_control = \"cubic reno\"", "no name of a congestion control"),
+        (
+            "[data-path]\nsend_buffer_bytes = \"off\"",
+            "must be a size such as \"64KiB\" or \"8MiB\", not a string, or \"auto\"",
+        ),
+        ("[data-path]\nreceive_buffer_bytes = 100", "out of range: from 4096 to 1073741824 bytes, or \"auto\""),
+        ("[data-path]\nbusy_poll_us = \"50\"", "a number of microseconds or \"system\""),
+        ("[data-path]\nbusy_poll_us = 20000", "20000 is out of range: the most is 10000"),
+        ("[data-path]\nno_delay = 1", "must be true or false"),
         ("[share.a]\npath = \"/\"\ncreate_mask = 644", "would be read as decimal"),
         ("[share.a]\npath = \"/\"\ncreate_mask = \"0999\"", "octal digits"),
         ("[share.a]\npath = \"/\"\nusers = \"anna\"", "must be a list"),

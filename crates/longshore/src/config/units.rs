@@ -18,6 +18,9 @@ pub const UNPRIVILEGED_PORT: u16 = 4450;
 /// Where NFS clients look.
 pub const NFS_PORT: u16 = 2049;
 
+/// The kernel's names for congestion controls are shorter than this (TCP_CA_NAME_MAX).
+const CONGESTION_CONTROL_BYTES: usize = 16;
+
 /// What cannot be in a share's name (MS-FSCC 2.1.6).
 const NOT_IN_SHARE_NAMES: &str = "\"/\\[]:|<>+=;,*?";
 
@@ -136,14 +139,25 @@ pub(super) fn size<T: TryFrom<u64>>(least: u64, most: u64) -> impl FnOnce(&DeVal
     }
 }
 
-/// The same, or `off`.
-pub(super) fn size_or_off<T: TryFrom<u64>>(
+/// The same, or a word for none.
+pub(super) fn size_or<T: TryFrom<u64>>(
+    none: &'static str,
     least: u64,
     most: u64,
 ) -> impl FnOnce(&DeValue<'_>) -> Result<Option<T>, String> {
     move |value| match value.as_str() {
-        Some("off") => Ok(None),
-        _ => size(least, most)(value).map(Some),
+        Some(word) if word == none => Ok(None),
+        _ => size(least, most)(value).map(Some).map_err(|what| format!("{what}, or \"{none}\"")),
+    }
+}
+
+/// A name the kernel has for a congestion control, or `system`. Whether it has one of that name is asked later.
+pub(super) fn congestion_control(value: &DeValue<'_>) -> Result<Option<String>, String> {
+    let name = word(value)?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    match name.len() < CONGESTION_CONTROL_BYTES && name.bytes().all(is_plain) {
+        true => Ok((name != "system").then_some(name)),
+        false => Err(format!("`{name}` is no name of a congestion control, such as \"cubic\", and not \"system\"")),
     }
 }
 

@@ -2,10 +2,14 @@
 //! tells of its clients.
 
 use nfs_server::{PathTotals, operations};
+use std::task::{Context, Waker};
+
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs4::{NfsStat4, Op, ReadArgs, Stateid};
+use nfs_wire::rpc::{FragmentHeader, program};
 use nfs_wire::xdr::Bounded;
 use vfs::metrics::OperationTotals;
+use vfs::{Buf, Frame};
 
 use super::world::{REPLY_NS, UID, World};
 
@@ -96,4 +100,28 @@ fn clients_are_told_as_they_are() {
     assert_eq!(world.server.mounts().len(), 0);
     client.root();
     assert_eq!(world.server.mounts().len(), 1);
+}
+
+#[test]
+fn who_asks_for_much_at_once_is_answered_in_parts() {
+    let world = World::new();
+    let mut client = world.connect();
+    for _ in 0..150 {
+        let call = client.record(program::NFS, 3, 0, &[]);
+        let mark = FragmentHeader { last: true, len_bytes: call.len() as u32 }.to_bytes();
+        let mut frame = Buf::unpooled(call.len() + mark.len());
+        frame.push(&mark);
+        frame.push(&call);
+        client.connection.receive(Frame::from(frame), true);
+    }
+    let mut parts = Vec::new();
+    loop {
+        parts.push(std::iter::from_fn(|| client.reply()).count());
+        if !client.connection.is_stalled() {
+            break;
+        }
+        assert!(!client.connection.is_ready(), "it takes no more meanwhile");
+        client.connection.poll(&mut Context::from_waker(Waker::noop()));
+    }
+    assert_eq!(parts, [64, 64, 22], "between two parts other connections have their turn");
 }

@@ -14,8 +14,8 @@ use nfs_wire::nfs4::{
 use nfs_wire::rpc::{Flavor, GssService, program};
 use nfs_wire::xdr::{Bounded, Reader, to_vec};
 
+use super::compounds::Results;
 use super::gss::{Came, Kerberos, ticket, world};
-use super::v4::Results;
 use super::world::{Answer, UID, World, all, at};
 
 fn only(sec: &[Sec]) -> World {

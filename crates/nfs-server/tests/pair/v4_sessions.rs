@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use coherence::{AccessKinds, Instant, OpenRequest, Outcome, ShareKinds};
 use nfs_wire::nfs4::{
-    Attr, Attrs, Bitmap, CbCompound, CbOp, CbOpNum, CbSequenceOk, CloseArgs, CompoundReply, CreateArgs,
+    Attr, Attrs, Bitmap, CbCompound, CbOp, CbOpNum, CbSequenceOk, ChannelAttrs, CloseArgs, CompoundReply, CreateArgs,
     CreateSessionArgs, CreateSessionFlags, CreateType, DelegationType, ExchangeIdArgs, ExchangeIdFlags, Fattr,
     LockArgs, LockType, Locker, NfsStat4, Op, OpResult, OpenArgs, OpenClaim, OpenDelegation, OpenHow, OpenToLockOwner,
     ReadArgs, SequenceArgs, SequenceStatus, ShareAccess, ShareDeny, StateOwner, StateProtectArgs, Stateid,
@@ -25,6 +25,7 @@ struct Modern {
     id: u64,
     session: [u8; 16],
     sequence: u32,
+    slots: u32,
     name: &'static [u8],
     root: Vec<u8>,
 }
@@ -55,7 +56,7 @@ impl Modern {
             client_id: known.client_id,
             sequence_id: known.sequence_id,
             flags: CreateSessionFlags::CONN_BACK_CHAN,
-            fore_channel: ROOMY,
+            fore_channel: ChannelAttrs { max_requests: 64, ..ROOMY },
             back_channel: ROOMY,
             callback_program: 77,
             callback_security: List::new(&[]),
@@ -63,8 +64,8 @@ impl Modern {
         let results = client.compound(1, &[Op::CreateSession(args)]);
         let OpResult::CreateSession(Ok(made)) = results.last() else { panic!("{:?}", results.status()) };
         assert_eq!(client.compound(1, &[Op::CreateSession(args)]).0, results.0, "sent again");
-        let mut modern =
-            Self { client, id: known.client_id, session: made.session_id, sequence: 0, name, root: Vec::new() };
+        let (session, slots) = (made.session_id, made.fore_channel.max_requests);
+        let mut modern = Self { client, id: known.client_id, session, sequence: 0, slots, name, root: Vec::new() };
         let results = modern.within(&[Op::Putrootfh, Op::Lookup(b"data"), Op::Getfh]);
         modern.root = results.handle();
         modern
@@ -259,6 +260,40 @@ fn clients_that_come_and_do_nothing_make_room_in_the_end() {
     assert_eq!(newcomer(20_001), NfsStat4::DELAY);
     world.clock.advance(Duration::from_secs(91));
     assert_eq!(newcomer(20_002), NfsStat4::OK);
+}
+
+#[test]
+fn very_many_sessions_share_what_slots_there_are() {
+    let world = World::new();
+    let mut client = world.connect();
+    let mut newcomer = |number: u32| {
+        let name = number.to_be_bytes();
+        let args = ExchangeIdArgs { owner_id: Bounded(&name), ..who(b"", 1) };
+        let results = client.compound(1, &[Op::ExchangeId(args)]);
+        let OpResult::ExchangeId(Ok(known)) = results.last() else { panic!("{number}: {:?}", results.status()) };
+        let args = CreateSessionArgs {
+            client_id: known.client_id,
+            sequence_id: known.sequence_id,
+            flags: CreateSessionFlags::empty(),
+            fore_channel: ChannelAttrs { max_requests: 64, ..ROOMY },
+            back_channel: ROOMY,
+            callback_program: 77,
+            callback_security: List::new(&[]),
+        };
+        let results = client.compound(1, &[Op::CreateSession(args)]);
+        let OpResult::CreateSession(Ok(made)) = results.last() else { panic!("{number}: {:?}", results.status()) };
+        (made.session_id, made.fore_channel.max_requests)
+    };
+    let all: Vec<_> = (0..12_000).map(&mut newcomer).collect();
+    assert_eq!(all[0].1, 64);
+    assert!(all.is_sorted_by(|earlier, later| earlier.1 >= later.1), "later ones have no more than earlier ones");
+    assert!(all.iter().all(|(_, slots)| *slots >= 1));
+    let granted: u32 = all.iter().map(|(_, slots)| slots).sum();
+    assert!(granted <= 1 << 18, "{granted} slots");
+    for (session, _) in &all {
+        assert_eq!(client.compound(1, &[Op::DestroySession(*session)]).status(), NfsStat4::OK);
+    }
+    assert_eq!(Modern::new(&world, b"late").slots, 64, "what has ended leaves its slots to others");
 }
 
 #[test]

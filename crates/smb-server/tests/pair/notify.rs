@@ -149,6 +149,7 @@ fn very_many_waits_neither_stop_the_connection_nor_keep_receive_buffers() {
         let mut buf = client.pool.get(256 << 10);
         buf.push(&(message.len() as u32).to_be_bytes());
         buf.push(&message);
+        client.poll();
         client.conn.receive(vfs::Frame::from(buf), false);
         client.collect();
         assert!(client.conn.is_ready());

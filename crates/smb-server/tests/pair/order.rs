@@ -136,3 +136,19 @@ fn check(world: &World, client: &mut Client, promised: &mut Vec<(u64, u64)>, see
         false
     });
 }
+
+#[test]
+fn who_asks_for_much_at_once_is_answered_in_parts() {
+    let world = World::new();
+    let mut client = world.anna();
+    client.call(Message { credits: 256, ..echo_message() }).ok();
+    let ids: Vec<_> = (0..150).map(|_| client.send(&[echo_message()])[0]).collect();
+    let mut parts = vec![client.collect()];
+    while client.conn.is_stalled() {
+        assert!(!client.conn.is_ready(), "it takes no more meanwhile");
+        client.poll();
+        parts.push(client.collect());
+    }
+    assert_eq!(parts, [64, 64, 22], "between two parts other connections have their turn");
+    ids.into_iter().for_each(|id| drop(client.take(id).unwrap().ok()));
+}

@@ -218,7 +218,7 @@ impl World {
                 })
             })
         };
-        let options = ListenOptions { congestion: None };
+        let options = ListenOptions::default();
         let everywhere = server.listen(([0, 0, 0, 0], 0).into(), &options, factory).unwrap();
         let address = ([127, 0, 0, 1], everywhere.port()).into();
         Self { server, address, closed, arrived, times, pools, known: Vec::new() }

@@ -103,7 +103,7 @@ fn create(c: &Compound, state: &State, client: &Arc<Client>, args: &CreateSessio
         let settings = c.cx.server.settings.load();
         settings.config.max_read_bytes.max(settings.config.max_write_bytes)
     };
-    let fore = fore_channel(&args.fore_channel, config_bytes)?;
+    let fore = fore_channel(&args.fore_channel, config_bytes, state.slots_for_one())?;
     let back = back_channel(&args.back_channel)?;
     make_room(c)?;
     if client.holdings.lock().sessions.len() >= MOST_SESSIONS || state.is_crowded() {

@@ -20,8 +20,13 @@ use crate::tell;
 /// How long a silent client keeps what nobody else minds (RFC 8881 8.4.2.3).
 const COURTESY_MS: u64 = 24 * 3600 * 1000;
 
-/// Sessions of all clients: each may keep some hundred KiB of answers.
-const MOST_SESSIONS: usize = 1 << 12;
+/// Sessions of all clients.
+const MOST_SESSIONS: usize = 1 << 14;
+/// Slots of all sessions: each may keep an answer of a few KiB.
+const ALL_SLOTS: usize = 1 << 18;
+/// A newcomer gets this part of the slots that are left: few clients have as many each as one session can, very many have
+/// few, and there is one for the last that is let in.
+const PART_FOR_ONE: usize = 1 << 12;
 /// How long a client that lost what it held is told so, in leases.
 const TOLD_LEASES: u64 = 10;
 
@@ -155,6 +160,7 @@ impl State {
     /// Ends a session.
     pub fn end_session(&self, id: &SessionId) {
         let Some(session) = self.sessions.write().remove(id) else { return };
+        self.slots.fetch_sub(session.slots(), Relaxed);
         session.client.holdings.lock().sessions.retain(|known| known != id);
     }
 
@@ -221,6 +227,12 @@ impl State {
     /// Whether a newcomer, or a session more, is one too many.
     pub fn is_crowded(&self) -> bool {
         self.registry.lock().is_full() || self.sessions.read().len() >= MOST_SESSIONS
+    }
+
+    /// The slots that one session more may have.
+    pub fn slots_for_one(&self) -> u32 {
+        let left = ALL_SLOTS.saturating_sub(self.slots.load(Relaxed));
+        u32::try_from(left / PART_FOR_ONE).unwrap_or(u32::MAX).max(1)
     }
 
     /// Silent clients make room for others. May wait.

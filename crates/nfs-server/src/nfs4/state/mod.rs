@@ -25,7 +25,7 @@ pub(crate) mod session;
 pub(crate) mod share;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use coherence::{EffectSink, Owner, Table};
@@ -55,6 +55,8 @@ pub(crate) struct State {
     pub(super) held: HeldTable,
     pub(super) registry: Mutex<Registry>,
     pub(super) sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
+    /// Slots of all sessions.
+    pub(super) slots: AtomicUsize,
     lock_owners: Mutex<HashMap<u64, Weak<LockOwner>>>,
     cooling: Cooling,
     waiters: OnceLock<Arc<dyn EffectSink>>,
@@ -81,6 +83,7 @@ impl State {
             held: HeldTable::default(),
             registry: Mutex::new(Registry::new(boot)),
             sessions: RwLock::default(),
+            slots: AtomicUsize::new(0),
             lock_owners: Mutex::default(),
             cooling: Cooling::default(),
             waiters: OnceLock::new(),
@@ -147,6 +150,7 @@ impl State {
         }
         holdings.sessions.push(session.id);
         drop(holdings);
+        self.slots.fetch_add(session.slots(), Relaxed);
         self.sessions.write().insert(session.id, Arc::clone(session));
         Ok(())
     }

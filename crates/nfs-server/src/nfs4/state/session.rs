@@ -97,14 +97,24 @@ impl Session {
         self.slots.iter().enumerate().any(|(at, slot)| other(at) && slot.lock().busy)
     }
 
+    /// How many slots there are.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The highest slot there is.
     pub fn highest_slot(&self) -> u32 {
         self.fore.max_requests.saturating_sub(1)
     }
 }
 
-/// What is granted of the channel for requests (RFC 8881 18.36.3). TOOSMALL where nothing would fit.
-pub(crate) fn fore_channel(asked: &ChannelAttrs, max_transfer_bytes: u32) -> Result<ChannelAttrs, NfsStat4> {
+/// What is granted of the channel for requests (RFC 8881 18.36.3), with no more slots than there are to give. TOOSMALL where
+/// nothing would fit.
+pub(crate) fn fore_channel(
+    asked: &ChannelAttrs,
+    max_transfer_bytes: u32,
+    most_slots: u32,
+) -> Result<ChannelAttrs, NfsStat4> {
     let most = max_transfer_bytes.saturating_add(64 << 10);
     let granted = ChannelAttrs {
         header_pad_bytes: 0,
@@ -112,7 +122,7 @@ pub(crate) fn fore_channel(asked: &ChannelAttrs, max_transfer_bytes: u32) -> Res
         max_response_bytes: asked.max_response_bytes.min(most),
         max_response_cached_bytes: asked.max_response_cached_bytes.min(MOST_CACHED_BYTES),
         max_operations: asked.max_operations.min(MOST_OPS),
-        max_requests: asked.max_requests.clamp(1, MOST_SLOTS),
+        max_requests: asked.max_requests.min(most_slots).clamp(1, MOST_SLOTS),
         rdma_ird: None,
     };
     if granted.max_request_bytes < FEWEST_BYTES || granted.max_response_bytes < FEWEST_BYTES {
