@@ -110,5 +110,6 @@ fn a_listing_takes_little_for_each_entry() {
     });
     assert!(listed > FILES * 100, "all entries were in the answer: {listed} bytes");
     println!("QUERY_DIRECTORY {taken} for {FILES} entries");
-    assert!(taken <= 4 * FILES, "{taken} for {FILES} entries");
+    // One of each is the file system's own, which copies its listing; most others make up its short name.
+    assert!(taken <= 5 * FILES + 20, "{taken} for {FILES} entries");
 }
