@@ -97,8 +97,8 @@ pub(crate) fn of_procedure(procedure: Procedure) -> usize {
 }
 
 /// Where an operation of NFSv4 is counted.
-pub(crate) fn of_operation(number: OpNum) -> usize {
-    NFS4 + if number == OpNum::Illegal { ILLEGAL } else { number as usize }
+pub(crate) const fn of_operation(number: OpNum) -> usize {
+    NFS4 + if matches!(number, OpNum::Illegal) { ILLEGAL } else { number as usize }
 }
 
 /// Whether results that begin like this tell of a failure: those of NFSv3, MOUNT's MNT,

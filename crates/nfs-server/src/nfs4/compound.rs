@@ -243,7 +243,7 @@ impl Walk {
     }
 
     /// Does operations until there is none left, or gives itself back before one that must wait.
-    pub fn go_on(mut self, args: &[u8], out: &mut ReplyWriter) -> Result<Compound, Box<Self>> {
+    pub fn go_on(mut self, args: &[u8], out: &mut ReplyWriter) -> Result<Walked, Box<Self>> {
         let mut ops = self.ops_left(args);
         while !self.over
             && let Some(next) = ops.as_mut().and_then(wire::Compound::next_op)
@@ -375,7 +375,7 @@ impl Walk {
     }
 
     /// Ends the reply, and has it kept where SEQUENCE said so.
-    fn end(self, out: &mut ReplyWriter) -> Compound {
+    fn end(self, out: &mut ReplyWriter) -> Walked {
         let Self { mut compound, reply, status, .. } = self;
         reply.end(status, out);
         if let Some(doing) = compound.doing.take() {
@@ -392,8 +392,16 @@ impl Walk {
             }
             (None, None) => {}
         }
-        compound
+        Walked { tally: compound.tally, silent: compound.silent }
     }
+}
+
+/// What is left of a compound whose reply is made.
+pub(crate) struct Walked {
+    /// What it counts as.
+    pub tally: Tally,
+    /// It is not answered.
+    pub silent: bool,
 }
 
 #[derive(PartialEq, Eq)]

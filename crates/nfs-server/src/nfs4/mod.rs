@@ -86,7 +86,7 @@ pub(crate) async fn call(job: &Job<'_>, out: &mut ReplyWriter) -> Result<usize, 
     finish(job, &done)
 }
 
-fn finish(job: &Job<'_>, done: &Compound) -> Result<usize, Halt> {
+fn finish(job: &Job<'_>, done: &compound::Walked) -> Result<usize, Halt> {
     done.tally.count(&job.conn.shard.counters);
     if done.silent { Err(Halt::Silent) } else { Ok(done.tally.about()) }
 }

@@ -44,7 +44,7 @@ impl Tally {
         }
         self.count += 1;
         self.failed = status != NfsStat4::OK;
-        let weight = weight(number);
+        let weight = WEIGHTS.get(usize::from(operation)).copied().unwrap_or_default();
         if weight >= self.about_weight {
             (self.about, self.about_weight) = (operation, weight);
         }
@@ -61,20 +61,18 @@ impl Tally {
         if !COUNTING {
             return;
         }
-        for (counter, by) in [
-            (&counters.read_pages, self.read_pages),
-            (&counters.read_copy, self.read_copy),
-            (&counters.read_waited, self.read_waited),
-            (&counters.read_bytes, self.read_bytes),
-            (&counters.read_pages_bytes, self.read_pages_bytes),
-            (&counters.write_inline, self.write_inline),
-            (&counters.write_worker, self.write_worker),
-            (&counters.write_bytes, self.write_bytes),
-            (&counters.write_worker_bytes, self.write_worker_bytes),
-        ] {
-            if by > 0 {
-                PathCounters::bump(counter, by);
-            }
+        if self.read_pages + self.read_copy + self.read_waited > 0 {
+            PathCounters::bump(&counters.read_pages, self.read_pages);
+            PathCounters::bump(&counters.read_copy, self.read_copy);
+            PathCounters::bump(&counters.read_waited, self.read_waited);
+            PathCounters::bump(&counters.read_bytes, self.read_bytes);
+            PathCounters::bump(&counters.read_pages_bytes, self.read_pages_bytes);
+        }
+        if self.write_inline + self.write_worker > 0 {
+            PathCounters::bump(&counters.write_inline, self.write_inline);
+            PathCounters::bump(&counters.write_worker, self.write_worker);
+            PathCounters::bump(&counters.write_bytes, self.write_bytes);
+            PathCounters::bump(&counters.write_worker_bytes, self.write_worker_bytes);
         }
         let first = self.first.get(..self.count).unwrap_or(&self.first);
         first.iter().for_each(|operation| counters.operations.count((*operation).into(), false));
@@ -87,16 +85,39 @@ impl Tally {
     }
 }
 
-/// How much an operation says about what its compound is for.
-fn weight(number: OpNum) -> u8 {
-    match number {
-        OpNum::Sequence | OpNum::Putfh | OpNum::Putrootfh | OpNum::Putpubfh | OpNum::Savefh | OpNum::Restorefh => 0,
-        OpNum::Getfh => 1,
-        OpNum::Getattr => 2,
-        OpNum::Access | OpNum::Verify | OpNum::Nverify => 3,
-        _ => 4,
+/// How much each operation, as it is counted, says about what its compound is for. A table, since every operation asks.
+static WEIGHTS: [u8; 256] = {
+    let mut weights = [MOST; 256];
+    let mut index = 0;
+    while index < LIGHT.len() {
+        let (number, weight) = LIGHT[index];
+        weights[of_operation(number)] = weight;
+        index += 1;
     }
-}
+    weights
+};
+
+/// Of those that something is done with.
+const MOST: u8 = 4;
+
+/// Those that only lead to others or look at what they did.
+const LIGHT: [(OpNum, u8); 12] = {
+    use OpNum::*;
+    [
+        (Sequence, 0),
+        (Putfh, 0),
+        (Putrootfh, 0),
+        (Putpubfh, 0),
+        (Savefh, 0),
+        (Restorefh, 0),
+        (Getfh, 1),
+        (Getattr, 2),
+        (Access, 3),
+        (Verify, 3),
+        (Nverify, 3),
+        (Illegal, MOST),
+    ]
+};
 
 #[cfg(test)]
 mod tests {
