@@ -78,7 +78,7 @@ say "servers of somebody else"
 start_ksmbd /srv/t 4450 && start_nfsd /srv/t || lab_end
 theirs() { cat /proc/fs/nfsd/threads /proc/fs/nfsd/portlist /proc/fs/nfsd/versions /proc/fs/nfsd/nfsv4leasetime /var/lib/nfs/etab; pidof rpc.mountd; }
 nfsd=$(theirs) ksmbd=$(cat /sys/class/ksmbd-control/stats)
-measured busy-smb "${short[@]}" --bs 64k --rw read --without-limit || fail "busy-smb: exit code $?"
+measured busy-smb "${short[@]}" --bs 64k --rw read --without-limit || { fail "busy-smb: exit code $?"; tail -n 20 "$RESULTS/busy-smb.log"; }
 says busy-smb "ksmbd is not available because it serves somebody else"
 measured busy-nfs --protocol nfs "${short[@]}" --bs 64k --rw read --without-limit --target theirs='nfs://127.0.0.1/srv/t?version=3' ||
   { fail "busy-nfs: exit code $?"; tail -n 20 "$RESULTS/busy-nfs.log"; }

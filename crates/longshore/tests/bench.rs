@@ -353,7 +353,8 @@ fn a_peer_that_does_not_start_is_told_of() {
 #[test]
 fn without_peers_nothing_is_compared_and_nothing_goes_on_running() {
     let (home, docs) = home_with_share();
-    let mut command = longshore(home.path(), &["bench", "peers", "--dir", &docs]);
+    let little = [&SHORT[..], &["--blocks", "1", "--bs", "64k", "--rw", "read"]].concat();
+    let mut command = longshore(home.path(), &[&["bench", "peers", "--dir", &docs], &little[..]].concat());
     // The kernel says whose children they were: none may be left with this name in its environment.
     let output = command.env("PATH", home.path()).env("BENCH_TEST", &docs).output().unwrap();
     // An installed smbd would be found in the usual places.

@@ -12,7 +12,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (directory, port, user) = (next("DIR")?, next("PORT")?.parse::<u16>()?, next("USER")?);
     let password = std::env::var("PEER_PASSWORD")?;
     let share = Share::new("bench", LocalFsBackend::new(directory)?).user(&user, Access::ReadWrite);
-    let server = SmbServer::builder().listen(([127, 0, 0, 1], port).into()).user(&user, &password).share(share).build()?;
+    let server =
+        SmbServer::builder().listen(([127, 0, 0, 1], port).into()).user(&user, &password).share(share).build()?;
     server.bind().await?;
     server.serve().await?;
     Ok(())

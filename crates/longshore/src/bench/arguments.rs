@@ -345,7 +345,7 @@ server, all on one directory, each with settings that are printed and kept in th
 congestion control. So are the kernel's servers, by root and where their modules are loaded: ksmbd through ksmbd-tools, knfsd \
 through /proc/fs/nfsd and an rpc.mountd of its own. There is one of each for the whole machine: one that serves somebody \
 already is left alone, and can be named with --target. Nothing of theirs in /etc or /var is read or written, and what was \
-set is put back. Who is not available is told of with the reason. Every process that was started is stopped by its number, \
+set is put back. The crate smb-server takes part where conformance/peers/smb-server is built. Who is not available is told of with the reason. Every process that was started is stopped by its number, \
 on Ctrl-C and on errors too.
 
 Examples:

@@ -26,10 +26,12 @@ mod knfsd;
 mod ksmbd;
 mod rpcbind;
 mod samba;
+mod smb_server;
 
 /// The tree and the directory that `conformance/peers/peers` lays out.
 const TREE: &str = "sid";
 const DIRECTORY: &str = "exp";
+const BUILT: &str = "bin";
 
 /// A server that runs and what it can be reached by. It ends when this does.
 pub struct Peer {
@@ -51,6 +53,8 @@ pub struct Site {
     pub inside: PathBuf,
     /// The same as this process and our server see it.
     pub outside: PathBuf,
+    /// Where the programs are that were built beside those.
+    built: Option<PathBuf>,
 }
 
 /// Does it.
@@ -101,17 +105,24 @@ impl Site {
             (Some(peers), None) => Self::of_layout(&found(peers)?),
             (None, Some(directory)) => {
                 let directory = found(directory)?;
-                Ok(Self { root: Root::here(), inside: directory.clone(), outside: directory })
+                Ok(Self { root: Root::here(), inside: directory.clone(), outside: directory, built: None })
             }
             _ => Err(Failure::usage("name either --peers DIR or --dir DIR")),
         }
+    }
+
+    /// A program that was built for this system.
+    fn find_built(&self, program: &str) -> Option<PathBuf> {
+        let built = self.built.iter().map(|directory| directory.join(program)).find(|path| path.is_file());
+        built.or_else(|| Root::here().find(program))
     }
 
     /// A chroot and a directory that is mounted in it.
     fn of_layout(peers: &Path) -> Result<Self, Failure> {
         use std::os::unix::fs::MetadataExt;
         let (tree, outside, inside) = (peers.join(TREE), peers.join(DIRECTORY), Path::new("/").join(DIRECTORY));
-        let site = Self { root: Root::of_tree(&tree), inside: inside.clone(), outside: outside.clone() };
+        let built = Some(peers.join(BUILT));
+        let site = Self { root: Root::of_tree(&tree), inside: inside.clone(), outside: outside.clone(), built };
         let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
         let seen = identity(&site.root.outside(&inside));
         match seen.is_some() && seen == identity(&outside) && tree.join("proc/self").exists() {
@@ -162,7 +173,11 @@ struct Others {
 fn others(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) -> Others {
     let version = &arguments.nfs_version;
     let started = match arguments.protocol {
-        Spoken::Smb => [(samba::NAME, samba::start(site, ports, stop)), (ksmbd::NAME, ksmbd::start(site, ports, stop))],
+        Spoken::Smb => vec![
+            (samba::NAME, samba::start(site, ports, stop)),
+            (ksmbd::NAME, ksmbd::start(site, ports, stop)),
+            (smb_server::NAME, smb_server::start(site, ports, stop)),
+        ],
         Spoken::Nfs => {
             // Who registers takes the place of whoever is named, and nobody gives it back.
             let alone = |name| named_by_rpcbind().map_or(Ok(()), |why| Err(not_available(name, why)));
@@ -170,7 +185,7 @@ fn others(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) ->
             // The kernel's first: an rpcbind that was started for it goes last.
             let knfsd = knfsd.and_then(|()| knfsd::start(site, version, ports, stop));
             let ganesha = ganesha.and_then(|()| ganesha::start(site, version, ports, stop));
-            [(ganesha::NAME, ganesha), (knfsd::NAME, knfsd)]
+            vec![(ganesha::NAME, ganesha), (knfsd::NAME, knfsd)]
         }
     };
     let mut others = Others { peers: Vec::new(), absent: Vec::new() };

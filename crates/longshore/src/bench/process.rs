@@ -34,6 +34,9 @@ static WRITTEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// What puts back what was changed, likewise.
 static CHANGED: Mutex<Vec<(u64, Back)>> = Mutex::new(Vec::new());
 
+/// Held while anything is put back: what one thread is at, another waits for before it ends the process.
+static PUTTING_BACK: Mutex<()> = Mutex::new(());
+
 type Back = Box<dyn FnOnce() + Send>;
 
 /// Ends everything that was started, at once, puts back what was changed, and removes what was written.
@@ -41,6 +44,7 @@ pub fn end_all() {
     let running = std::mem::take(&mut *RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
     let all: Vec<i32> = running.iter().flat_map(|pid| cpu::family_of(*pid)).collect();
     all.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+    let _alone = PUTTING_BACK.lock().unwrap_or_else(PoisonError::into_inner);
     let changed = std::mem::take(&mut *CHANGED.lock().unwrap_or_else(PoisonError::into_inner));
     changed.into_iter().rev().for_each(|(_, back)| back());
     let written = std::mem::take(&mut *WRITTEN.lock().unwrap_or_else(PoisonError::into_inner));
@@ -312,9 +316,10 @@ impl Change {
 
 impl Drop for Change {
     fn drop(&mut self) {
+        let _alone = PUTTING_BACK.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = CHANGED.lock().unwrap_or_else(PoisonError::into_inner);
         let found = changed.iter().position(|(number, _)| *number == self.0).map(|at| changed.remove(at));
-        // Others may be made or put back meanwhile.
+        // Others may be made meanwhile.
         drop(changed);
         if let Some((_, back)) = found {
             back();
@@ -411,6 +416,24 @@ mod tests {
             assert_eq!(fs::read_to_string(file.path()).unwrap(), format!("90{end}"));
         }
         assert!(Change::of_setting(Path::new("/no/such"), "1", "").is_err());
+    }
+
+    #[test]
+    fn what_is_being_put_back_is_waited_for() {
+        use std::sync::atomic::AtomicBool;
+        static IS_BACK: AtomicBool = AtomicBool::new(false);
+        let (began, begun) = std::sync::mpsc::channel();
+        let change = Change::until(move || {
+            began.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+            IS_BACK.store(true, Relaxed);
+        });
+        let dropping = std::thread::spawn(move || drop(change));
+        begun.recv().unwrap();
+        // As `end_all` does, which would end the servers of other tests too.
+        drop(PUTTING_BACK.lock().unwrap());
+        assert!(IS_BACK.load(Relaxed));
+        dropping.join().unwrap();
     }
 
     #[test]
