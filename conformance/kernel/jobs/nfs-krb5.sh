@@ -1,6 +1,6 @@
 #!/bin/bash
 # In the guest: nfs.ko mounts a Longshore server with sec=krb5, krb5i and krb5p, versions 3 to 4.2, by way of rpc.gssd and a
-# KDC of the guest's own. The lab must have been made with KERNEL_LAB_EXTRA="krb5-kdc krb5-admin-server krb5-user".
+# KDC of the guest's own. LAB_VERSIONS names others, LAB_ETYPES other ciphers.
 #   conformance/kernel/nfs nfs-krb5
 # shellcheck source=/dev/null
 . /usr/lib/lab.sh
@@ -52,17 +52,18 @@ END
 ./longshore serve --config /tmp/l.toml >"$RESULTS/server.log" 2>&1 &
 wait_port 2049 127.0.0.1 || { cat "$RESULTS/server.log"; lab_end; }
 
-modprobe -q aesni_intel; modprobe -q cts; modprobe rpcsec_gss_krb5 || { fail "no rpcsec_gss_krb5"; lab_end; }
-mkdir -p /run/rpc_pipefs && mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
-rpc.gssd -f -vv >"$RESULTS/gssd.log" 2>&1 &
+modprobe -q aesni_intel; modprobe -q cts; modprobe nfsv3; modprobe nfsv4; modprobe rpcsec_gss_krb5 || { fail "no rpcsec_gss_krb5"; lab_end; }
+mkdir -p /run/rpc_pipefs && { mountpoint -q /run/rpc_pipefs || mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs; } || fail "no rpc_pipefs"
+rpc.gssd -f -vv -p /run/rpc_pipefs >"$RESULTS/gssd.log" 2>&1 &
 gssd=$!
 sleep 1
+kill -0 $gssd || { ls -a /run/rpc_pipefs; cat "$RESULTS/gssd.log"; fail "rpc.gssd does not run"; lab_end; }
 
 alice() { setpriv --reuid=1000 --regid=1000 --clear-groups bash -c ". /usr/lib/lab.sh; $1"; }
 
-for v in 3 4.0 4.1 4.2 4.2,nconnect=4; do
+for v in ${LAB_VERSIONS:-3 4.0 4.1 4.2 4.2,nconnect=4}; do
   for sec in krb5 krb5i krb5p; do
-    o="vers=$v,sec=$sec,port=2049"; case $v in 3) o+=,mountport=2049,mountproto=tcp,nolock;; esac
+    o="vers=$v,proto=tcp,sec=$sec,port=2049"; case $v in 3) o+=,mountport=2049,mountproto=tcp,nolock;; esac
     if timeout 60 mount -t nfs -o "$o" $host:/share /mnt/n; then
       grep ' /mnt/n ' /proc/mounts | grep -q "sec=$sec" || fail "$v $sec: another flavor"
       alice "smoke /mnt/n" || fail "$v $sec"
