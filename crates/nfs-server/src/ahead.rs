@@ -29,6 +29,8 @@ const MOST_PARTS: usize = 4;
 /// many.
 const FIRST_PAUSE: u32 = 8;
 const LAST_PAUSE: u32 = 1 << 12;
+/// Parts used one after the other that make up for one made in vain.
+const WORTH_IT: u32 = 16;
 /// Hosts are told apart by so many numbers; those that share one disturb each other and no more.
 const HOSTS: usize = 64;
 
@@ -124,6 +126,8 @@ struct State {
     waiter: Option<oneshot::Sender<Ready>>,
     /// Whether the host's answers are counted for this.
     counted: bool,
+    /// Parts used since the last were thrown away.
+    used: u32,
     pause: u32,
     next_pause: u32,
 }
@@ -175,7 +179,10 @@ impl Ahead {
     ) {
         let mut state = self.shared.state.lock();
         state.next = next;
-        state.next_pause = FIRST_PAUSE;
+        state.used = state.used.saturating_add(1);
+        if state.used >= WORTH_IT {
+            state.next_pause = FIRST_PAUSE;
+        }
         let room = state.most_parts() / 2 >= state.parts.len();
         if next.is_none() {
             self.shared.stop(&mut state, false);
@@ -248,6 +255,7 @@ impl Shared {
         if in_vain && state.counted {
             state.pause = state.next_pause.max(FIRST_PAUSE);
             state.next_pause = (state.pause * 2).min(LAST_PAUSE);
+            state.used = 0;
         }
         state.run += 1;
         state.making = false;
