@@ -16,6 +16,11 @@ measured() { # NAME ARG...: as peers, and every run counts but those for which t
   peers "$@" && return
   ! grep -aE '^longshore: block ' "$RESULTS/$1.log" | grep -avE 'disturbed: nothing of this program|no request completed in the time' && grep -aq '^INCOMPLETE' "$RESULTS/$1.log"
 }
+served() { # PEER NAME...: at least one run of it counts, in one of these
+  local peer=$1 name; shift
+  for name in "$@"; do ! grep -qaE "^$peer +[a-z]+ [0-9]+ KiB .{1,4} [0-9] +[0-9]" "$RESULTS/$name.log" || return 0; done
+  fail "no run of $peer counts"
+}
 says() { grep -qF -e "$2" "$RESULTS/$1.log" || { fail "$1 does not say: $2"; tail -n 30 "$RESULTS/$1.log"; }; }
 state() { # all that may be different afterwards
   ls -l /run/ksmbd.lock /tmp/ksmbd.lock 2>/dev/null
@@ -50,6 +55,7 @@ say "SMB"
 measured smb "${short[@]}" --bs 4k,256k --rw read,write,rw --connections 1,2 || { fail "smb: exit code $?"; cat "$RESULTS/smb.log"; }
 says smb "ksmbd settings: [global]; tcp port = "
 grep -aE '^ksmbd.* MiB|^ksmbd' "$RESULTS/smb.log" | cut -c1-150 | tail -n 12
+served ksmbd smb
 unchanged smb "$before" "$(state)"
 
 for version in 3 4.0 4.1 4.2; do
@@ -63,6 +69,8 @@ for version in 3 4.0 4.1 4.2; do
   unchanged "nfs$version" "$before" "$(state)"
   unchanged "nfs$version" "$nfsd_before" "$(nfsd_state)"
 done
+
+served knfsd nfs3; served knfsd nfs4.0 nfs4.1 nfs4.2
 
 say "two Ctrl-C"
 for protocol in smb nfs; do
