@@ -175,6 +175,24 @@ fn loads_on_files_are_compared_by_their_operations() {
 }
 
 #[test]
+fn a_crowd_is_timed_client_by_client() {
+    let bed = Bed::new();
+    let who = ["--idle", "20", "--busy", "3", "--slow", "1", "--greedy", "1", "--json"];
+    let arguments = ["crowd", &bed.url(), "--runtime", "300ms", "--ramp-time", "20ms", "--size", "1m"];
+    let output = bed.bench(&[&arguments[..], &who[..]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let said = json(&output);
+    let clients = said["clients"].as_array().unwrap();
+    // The slow one is there to be in the way; nobody times it.
+    let greedy: Vec<_> = clients.iter().map(|client| client["greedy"].as_bool().unwrap()).collect();
+    assert_eq!(greedy, [true, false, false, false]);
+    assert!(clients.iter().all(|client| client["operations"].as_u64() > Some(0)), "{said}");
+    assert!(said["busy"]["ratio"].as_f64() >= Some(1.0), "{said}");
+    assert!(said["resident_bytes_idle"].as_u64() > Some(1 << 20), "the server is on this machine: {said}");
+    assert_eq!(bed.files(), 0);
+}
+
+#[test]
 fn nfs_is_measured_like_smb() {
     let (home, docs) = home_with_share();
     let [config, state] = ["c.toml", "state"].map(|name| home.path().join(name));
@@ -438,11 +456,12 @@ fn with_environment(value: &str) -> usize {
 fn what_cannot_be_measured_is_said_before_anything_is() {
     let bed = Bed::new();
     let (url, target) = (bed.url(), format!("a={}", bed.url()));
-    let wrongs: [&[&str]; 8] = [
+    let wrongs: [&[&str]; 9] = [
         &["run", "smb://nowhere"],
         &["run", &url, "--bs", "4x"],
         &["run", &url, "--bs", "1m", "--size", "4k"],
         &["run", &url, "--rw", "trim"],
+        &["crowd", &url, "--size", "4k"],
         &["compare", "--target", &target],
         &["compare", "--target", &target, "--target", "b"],
         &["compare", "--target", &target, "--target", &target],
