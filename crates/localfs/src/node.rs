@@ -49,7 +49,7 @@ impl LocalNode {
     pub fn born(&self) -> Option<Timestamp> {
         const NANOS: u64 = 1_000_000_000;
         let born = self.id.generation;
-        (born != 0).then(|| Timestamp { secs: (born / NANOS) as i64, nanos: (born % NANOS) as u32 })
+        (born != 0).then_some(Timestamp { secs: (born / NANOS) as i64, nanos: (born % NANOS) as u32 })
     }
 
     /// The node behind `node` if this backend made it.
