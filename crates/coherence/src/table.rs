@@ -430,11 +430,9 @@ impl Inner {
         }
         let gone = shard.files.take(&file.id);
         shard.spare = gone.map(|entry| entry.0);
-        #[expect(clippy::mutable_key_type, reason = "what is hashed of an entry never changes")]
-        let files = &mut shard.files;
-        if files.capacity() > 64 && files.len() < files.capacity() / 8 {
-            let roomy = files.len() * 2;
-            files.shrink_to(roomy);
+        if shard.files.capacity() > 64 && shard.files.len() < shard.files.capacity() / 8 {
+            let roomy = shard.files.len() * 2;
+            shard.files.shrink_to(roomy);
         }
     }
 

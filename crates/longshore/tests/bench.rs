@@ -163,7 +163,7 @@ fn loads_on_files_are_compared_by_their_operations() {
     let bed = Bed::new();
     let (one, other) = (format!("one={}", bed.url()), format!("other={}", bed.url()));
     let matrix = ["--rw", "filestat,filedelete", "--nrfiles", "150", "--blocks", "2", "--runtime", "300ms"];
-    let rest = ["--ramp", "0ms", "--iodepth", "4", "--json"];
+    let rest = ["--ramp", "0ms", "--iodepth", "4", "--measure", "throughput", "--json"];
     let output = bed.bench(&[&["compare", "--target", &one, "--target", &other][..], &matrix[..], &rest[..]].concat());
     assert!(output.status.success(), "{output:?}");
     let report = json(&output);

@@ -32,6 +32,13 @@ pub fn a_handle_leads_back(world: &World) {
     assert_eq!(read_all(&*world.open("d/f", Access::READ).unwrap()), b"Text");
     let entry = world.backend.entry_handle(&world.cred, &*dir, Name::new(b"f").unwrap()).unwrap();
     assert_eq!((entry.0.id, entry.1), (file.id(), handle.clone()));
+    let of_entry = |name: &'static [u8]| {
+        world.backend.handle_of_entry(&world.cred, &*dir, Name::new(name).unwrap(), &*file).unwrap()
+    };
+    // Where the name is another's, or nobody's, the object decides.
+    assert_eq!((of_entry(b"f"), of_entry(b"none")), (handle.clone(), handle.clone()));
+    world.make("d/other", b"");
+    assert_eq!(of_entry(b"other"), handle);
     assert_ne!(world.handle(&*dir), handle);
     let opened = world.by_handle(&handle, Access::empty()).unwrap().node;
     assert_eq!(world.backend.path_of(&*opened).unwrap().as_bytes(), b"d/f");
