@@ -5,7 +5,6 @@
 //! in between. So it says what could have been found at some moment between the call and its reply.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::config::Caller;
@@ -14,7 +13,7 @@ use crate::nfs3::read::File;
 /// What one connection read last.
 #[derive(Default)]
 pub struct Recent {
-    found: RefCell<Option<(Arc<Caller>, Rc<File>)>>,
+    found: RefCell<Option<(Arc<Caller>, File)>>,
     round: Cell<u64>,
 }
 
@@ -34,17 +33,17 @@ impl Recent {
         Round(self.round.get())
     }
 
-    /// The file of a handle, if it is the one this caller read last in this round.
-    pub fn find(&self, handle: &[u8], caller: &Arc<Caller>) -> Option<Rc<File>> {
-        let found = self.found.borrow();
-        let (by, file) = found.as_ref()?;
-        (Arc::ptr_eq(by, caller) && *file.target.object.handle == *handle).then(|| Rc::clone(file))
+    /// Takes the file of a handle, if it is the one this caller read last in this round.
+    pub fn take(&self, handle: &[u8], caller: &Arc<Caller>) -> Option<File> {
+        let is_it =
+            |(by, file): &mut (Arc<Caller>, File)| Arc::ptr_eq(by, caller) && *file.target.object.handle == *handle;
+        self.found.borrow_mut().take_if(is_it).map(|(_, file)| file)
     }
 
-    /// Remembers what was begun to be looked for in that round; nothing, if it has ended.
-    pub fn keep(&self, begun: Round, file: &Rc<File>, caller: &Arc<Caller>) {
+    /// Remembers what was looked for, or taken, in that round; nothing, if it has ended.
+    pub fn keep(&self, begun: Round, file: File, caller: &Arc<Caller>) {
         if begun == self.round() {
-            *self.found.borrow_mut() = Some((Arc::clone(caller), Rc::clone(file)));
+            *self.found.borrow_mut() = Some((Arc::clone(caller), file));
         }
     }
 }

@@ -70,6 +70,30 @@ fn a_request_in_pieces_waits_for_no_delayed_acknowledgement() {
     assert!(times[1] < times[0] * 20, "{times:?}");
 }
 
+/// The same for a large one, wherever it is cut: at its end there is less than a segment, which is held back.
+#[test]
+fn a_large_request_in_pieces_waits_for_no_delayed_acknowledgement() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    let request = framed(&numbered(1, 700_000));
+    let mut times = [true, false].map(|nodelay| {
+        peer.0.set_nodelay(nodelay).unwrap();
+        let began = Instant::now();
+        for cut in (1..30).map(|n| n * 23_000) {
+            let (head, rest) = request.split_at(cut);
+            let (middle, end) = rest.split_at(rest.len() - 900);
+            for piece in [head, middle, end] {
+                peer.0.write_all(piece).unwrap();
+            }
+            peer.receive();
+        }
+        began.elapsed()
+    });
+    times[0] = times[0].max(Duration::from_millis(50));
+    // Each of 29 would wait for 40 ms.
+    assert!(times[1] < times[0] * 10, "{times:?}");
+}
+
 #[test]
 fn sixteen_requests_in_one_segment_cost_one_send() {
     let world = World::start(Limits::default());

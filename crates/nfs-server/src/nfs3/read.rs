@@ -1,6 +1,5 @@
 //! READ (RFC 1813 3.3.6): pages moved to the socket where they can be, else one copy into the reply.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use coherence::AccessKinds;
@@ -72,20 +71,20 @@ pub async fn read(job: &Job<'_>, out: &mut ReplyWriter) -> Result<(), Halt> {
     answer(Err::<(), _>(stop), || job.cx.attr_if_known(&args.handle), out)
 }
 
-/// The file of a handle; as the call before found it, where both came together.
-async fn to_read(job: &Job<'_>, handle: &[u8]) -> Done<Rc<File>> {
+/// The data of the file of a handle; as the call before found it, where both came together.
+async fn data(job: &Job<'_>, args: &ReadArgs<'_>, out: &mut ReplyWriter) -> Done<()> {
     let (recent, caller) = (&job.conn.recent, &job.cx.caller);
-    if let Some(file) = recent.find(handle, caller) {
-        return Ok(file);
-    }
     let round = recent.round();
-    let file = Rc::new(File::of(job, handle, Access::READ).await?);
-    recent.keep(round, &file, caller);
-    Ok(file)
+    let file = match recent.take(&args.handle, caller) {
+        Some(file) => file,
+        None => File::of(job, &args.handle, Access::READ).await?,
+    };
+    data_of(&file, job, args, out).await?;
+    recent.keep(round, file, caller);
+    Ok(())
 }
 
-async fn data(job: &Job<'_>, args: &ReadArgs<'_>, out: &mut ReplyWriter) -> Done<()> {
-    let file = to_read(job, &args.handle).await?;
+async fn data_of(file: &File, job: &Job<'_>, args: &ReadArgs<'_>, out: &mut ReplyWriter) -> Done<()> {
     let counters = &job.conn.shard.counters;
     let most = job.cx.server.settings.load().config.max_read_bytes;
     let asked = args.count_bytes.min(most);
@@ -95,7 +94,7 @@ async fn data(job: &Job<'_>, args: &ReadArgs<'_>, out: &mut ReplyWriter) -> Done
     let left = file.attr.len_bytes.saturating_sub(offset);
     let len = left.min(asked.into()) as usize;
     let attributes = Some(fattr(&file.target.object.export, &file.attr));
-    let count = match by_pages(job, &file, offset, len).await {
+    let count = match by_pages(job, file, offset, len).await {
         Some((pages, count)) => {
             put_read_head(&attributes, count as u32, offset + count as u64 >= file.attr.len_bytes, out);
             out.set_pages(pages);
@@ -106,7 +105,7 @@ async fn data(job: &Job<'_>, args: &ReadArgs<'_>, out: &mut ReplyWriter) -> Done
         None => {
             out.room(HEAD_BYTES + len);
             let place = ReadPlace::begin(&attributes, out);
-            let count = by_copy(job, &file, offset, len, out).await?;
+            let count = by_copy(job, file, offset, len, out).await?;
             // Cut short meanwhile, or at the end.
             place.end(count < len || offset + count as u64 >= file.attr.len_bytes, out);
             PathCounters::bump(&counters.read_copy, 1);
