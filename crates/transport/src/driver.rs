@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 use vfs::metrics::COUNTING;
 
 use crate::gather::{Batch, Gather};
-use crate::intake::{Intake, MOST_SEGMENT_BYTES, Refused, Taken};
+use crate::intake::{Intake, Refused, Taken};
 use crate::machine::Attended;
 use crate::observer::Listed;
 use crate::outbox::{Flushed, Outbox};
@@ -234,8 +234,6 @@ impl Driver {
     fn receive(&mut self) -> io::Result<Result<Taken, Refused>> {
         let mut batch = Batch::default();
         let mut taken = Ok(Ok(Taken::Nothing));
-        let received = |driver: &Self| driver.env.counters.recv_bytes.load(Relaxed);
-        let before = received(self);
         let (stream, intake, machine, mut exit) = self.halves();
         let tried = stream.try_io(Interest::READABLE, || {
             taken = receive_once(intake, machine, &mut exit, &mut batch);
@@ -256,11 +254,9 @@ impl Driver {
         self.spent.bytes += batch.bytes;
         self.listed.traffic.received(batch.frames, batch.bytes);
         self.let_gather(&batch);
-        let streams = self.intake.expects_much() && received(self) - before >= MOST_SEGMENT_BYTES as u64;
-        if batch.frames == 0 && self.intake.is_mid_frame() && !streams {
+        if batch.frames == 0 && self.intake.is_mid_frame() {
             // A peer that batches its small segments (Nagle) holds back the rest until what is here is acknowledged, and
-            // without this that may be 40 ms later. Where it cannot be asked for, it takes those. In the middle of a large
-            // request that comes in full segments it would be one call and one packet for each time of receiving.
+            // without this that may be 40 ms later. Where it cannot be asked for, it takes those.
             let _ = set_tcp_quickack(&self.stream, true);
         }
         taken

@@ -21,8 +21,6 @@ const LARGE_BYTES: usize = 128 << 10;
 /// The look at what follows a large frame: enough for the header and a little more, cheap to move.
 const PEEK_BYTES: usize = 1 << 10;
 const PAGE_BYTES: usize = 4096;
-/// No segment is longer.
-pub const MOST_SEGMENT_BYTES: usize = 64 << 10;
 /// The beginning of a frame up to this long is kept in a buffer that is not larger than it needs: a peer that sends a byte
 /// and then waits must not cost a receive buffer.
 const SMALL_BYTES: usize = 8 << 10;
@@ -65,11 +63,6 @@ impl Intake {
     /// Whether a frame has begun and not ended.
     pub fn is_mid_frame(&self) -> bool {
         !matches!(self.state, State::Idle)
-    }
-
-    /// Whether a frame has begun and so much of it is missing that its sender has full segments to send.
-    pub fn expects_much(&self) -> bool {
-        matches!(&self.state, State::Large { buf, len_bytes } if len_bytes - buf.len() >= MOST_SEGMENT_BYTES)
     }
 
     /// Receives once and hands over every complete frame, each with whether another complete one is behind it.
