@@ -197,15 +197,18 @@ mod tests {
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
         let pool = Pipes::new(1 << 16, 3);
-        let mut pipe = pool.pipe(0, 150_000).unwrap();
-        while pipe.fill(file.as_fd(), pipe.len_bytes() as u64, 150_000, true).unwrap() > 0 {}
-        let begun = std::time::Instant::now();
-        while pipe.len_bytes() > 0 {
-            pipe.drain(far.as_fd(), false).unwrap();
-        }
-        near.read_exact(&mut [0; 5000]).unwrap();
-        // The kernel keeps what is said to have more behind it for a fifth of a second.
-        assert!(begun.elapsed() < std::time::Duration::from_millis(150), "{:?}", begun.elapsed());
+        let times = [(); 5].map(|()| {
+            let mut pipe = pool.pipe(0, 150_000).unwrap();
+            while pipe.fill(file.as_fd(), pipe.len_bytes() as u64, 150_000, true).unwrap() > 0 {}
+            let begun = std::time::Instant::now();
+            while pipe.len_bytes() > 0 {
+                pipe.drain(far.as_fd(), false).unwrap();
+            }
+            near.read_exact(&mut [0; 5000]).unwrap();
+            begun.elapsed()
+        });
+        // The kernel keeps what is said to have more behind it for a fifth of a second. One may be late for another reason.
+        assert!(times.iter().min() < Some(&std::time::Duration::from_millis(150)), "{times:?}");
     }
 
     #[test]
