@@ -79,6 +79,7 @@ pub fn options(path: &DataPath) -> ListenOptions {
         busy_poll: path.busy_poll_us.map(|us| Duration::from_micros(us.into())),
         join_pages_below_bytes: path.join_pages_below_bytes.unwrap_or(0),
         gather: path.gather_requests,
+        await_large: path.await_large_requests,
     }
 }
 

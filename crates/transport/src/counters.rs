@@ -31,6 +31,10 @@ vfs::counters! {
         gather_wakeups,
         /// Requests they brought.
         gather_frames,
+        /// Large frames that were waited for and came whole.
+        awaited,
+        /// Large frames that were waited for and did not come in time.
+        awaited_in_vain,
     }
     with {
         /// Complete frames of each call that received bytes.

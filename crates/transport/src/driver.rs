@@ -22,6 +22,7 @@ use crate::outbox::{Flushed, Outbox};
 use crate::server::ShardEnv;
 use crate::sockets::ListenOptions;
 use crate::sys;
+use crate::whole::{Round, Whole};
 use crate::{Counters, Limits, Machine};
 
 /// Rounds of receive and send before other connections of the shard get their turn, and what they may move meanwhile: who
@@ -78,6 +79,8 @@ pub struct Driver {
     pipelined: bool,
     /// None where it is turned off.
     gather: Option<Gather>,
+    /// None where it is turned off.
+    whole: Option<Whole>,
     /// The number of its last turn, and whether the shard had no other connection's since the one before.
     turn: u64,
     is_alone: bool,
@@ -107,6 +110,7 @@ impl Driver {
             spent: Spent::default(),
             pipelined: false,
             gather: options.gather.then(|| Gather::new(std::time::Instant::now)),
+            whole: options.await_large.then(Whole::new),
             turn: 0,
             is_alone: false,
         }
@@ -170,7 +174,7 @@ impl Driver {
             }
             match self.stream.poll_read_ready(cx) {
                 Poll::Pending if !self.has_waited_in_vain(cx) => return Poll::Pending,
-                Poll::Pending => Counters::bump(&self.env.counters.gather_in_vain, 1),
+                Poll::Pending => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(format!("cannot receive: {error}")),
                 Poll::Ready(Ok(())) => match self.receive() {
                     Ok(Ok(Taken::End)) => self.peer_done = true,
@@ -254,6 +258,7 @@ impl Driver {
         self.spent.bytes += batch.bytes;
         self.listed.traffic.received(batch.frames, batch.bytes);
         self.let_gather(&batch);
+        self.await_whole(&batch);
         if batch.frames == 0 && self.intake.is_mid_frame() {
             // A peer that batches its small segments (Nagle) holds back the rest until what is here is acknowledged, and
             // without this that may be 40 ms later. Where it cannot be asked for, it takes those.
@@ -263,8 +268,12 @@ impl Driver {
     }
 
     fn has_waited_in_vain(&mut self, cx: &mut Context<'_>) -> bool {
-        let socket = self.stream.as_fd();
-        self.gather.as_mut().is_some_and(|gather| gather.poll_patience(cx, socket).is_ready())
+        let (socket, counters) = (self.stream.as_fd(), &self.env.counters);
+        let gathered = self.gather.as_mut().is_some_and(|gather| gather.poll_patience(cx, socket).is_ready());
+        Counters::bump(&counters.gather_in_vain, gathered.into());
+        let awaited = self.whole.as_mut().is_some_and(|whole| whole.poll_patience(cx, socket).is_ready());
+        Counters::bump(&counters.awaited_in_vain, awaited.into());
+        gathered || awaited
     }
 
     fn let_gather(&mut self, batch: &Batch) {
@@ -277,6 +286,17 @@ impl Driver {
         } else if gather.is_on() {
             Counters::bump(&counters.gather_begun, 1);
         }
+    }
+
+    /// While small requests gather, the low-water mark is theirs.
+    fn await_whole(&mut self, batch: &Batch) {
+        let Some(whole) = &mut self.whole else { return };
+        if self.gather.as_ref().is_some_and(Gather::is_on) {
+            return whole.is_overruled();
+        }
+        let round = Round { ended: batch.frames > 0, missing_bytes: self.intake.missing_bytes() };
+        let came = whole.took(self.stream.as_fd(), round);
+        Counters::bump(&self.env.counters.awaited, came.into());
     }
 
     /// One `sendmsg` costs more than the look that saves the next one. A peer with one request under way is never looked

@@ -65,6 +65,14 @@ impl Intake {
         !matches!(self.state, State::Idle)
     }
 
+    /// What the large frame under way lacks, 0 where there is none.
+    pub fn missing_bytes(&self) -> usize {
+        match &self.state {
+            State::Large { buf, len_bytes } => len_bytes - buf.len(),
+            State::Idle | State::Partial(_) => 0,
+        }
+    }
+
     /// Receives once and hands over every complete frame, each with whether another complete one is behind it.
     pub fn receive(
         &mut self,

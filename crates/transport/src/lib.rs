@@ -19,6 +19,7 @@ mod placing;
 mod server;
 mod sockets;
 mod sys;
+mod whole;
 mod workers;
 
 pub use counters::{Counters, Totals};

@@ -30,6 +30,8 @@ pub struct ListenOptions {
     pub join_pages_below_bytes: usize,
     /// Small requests of a fast peer are let gather in the socket.
     pub gather: bool,
+    /// A large request wakes its shard when all of it is there.
+    pub await_large: bool,
 }
 
 impl Default for ListenOptions {
@@ -42,6 +44,7 @@ impl Default for ListenOptions {
             busy_poll: None,
             join_pages_below_bytes: 1 << 20,
             gather: true,
+            await_large: true,
         }
     }
 }

@@ -94,6 +94,46 @@ fn a_large_request_in_pieces_waits_for_no_delayed_acknowledgement() {
     assert!(times[1] < times[0] * 10, "{times:?}");
 }
 
+/// Sent in many pieces, it is received in few: the server sleeps until the rest is there.
+#[test]
+fn a_large_request_wakes_once() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    let request = framed(&numbered(1, 1 << 20));
+    let calls = (0..50)
+        .map(|_| {
+            let before = world.totals().recv_calls;
+            for piece in request.chunks(64 << 10) {
+                peer.0.write_all(piece).unwrap();
+                std::thread::sleep(Duration::from_micros(10));
+            }
+            peer.receive();
+            world.totals().recv_calls - before
+        })
+        .min();
+    // One brings the beginning, one the rest, and one may bring what came before it was known how much there is. The
+    // least, since a machine that is busy may let 2 ms pass.
+    assert!(calls <= Some(4), "{calls:?} calls");
+}
+
+#[test]
+fn the_part_of_a_large_request_whose_rest_does_not_come_is_taken() {
+    let world = World::start(Limits::default());
+    let mut peer = world.connect();
+    let request = framed(&numbered(1, 1 << 20));
+    for times in 1..=3 {
+        let before = world.totals().recv_bytes;
+        let (half, rest) = request.split_at(request.len() / 2);
+        peer.0.write_all(half).unwrap();
+        wait_until("the half is taken", || world.totals().recv_bytes - before == half.len() as u64);
+        peer.0.write_all(rest).unwrap();
+        assert_eq!(peer.receive(), numbered(1, 1 << 20));
+        // In vain the first time; then once left alone, and in vain again.
+        let in_vain = world.totals().awaited_in_vain;
+        assert!((1..=times).contains(&in_vain), "{in_vain} of {times}");
+    }
+}
+
 #[test]
 fn sixteen_requests_in_one_segment_cost_one_send() {
     let world = World::start(Limits::default());

@@ -260,6 +260,8 @@ pub struct DataPath {
     pub busy_poll_us: Option<u32>,
     /// Small requests of a fast client are let gather.
     pub gather_requests: bool,
+    /// A large request wakes the server when all of it is there.
+    pub await_large_requests: bool,
 }
 
 impl Default for DataPath {
@@ -276,6 +278,7 @@ impl Default for DataPath {
             join_pages_below_bytes: Some(1 << 20),
             busy_poll_us: None,
             gather_requests: true,
+            await_large_requests: true,
         }
     }
 }

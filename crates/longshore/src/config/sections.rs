@@ -169,6 +169,7 @@ fn data_path(mut section: Section<'_, '_>, path: &mut DataPath) {
         },
     });
     section.set("gather_requests", &mut path.gather_requests, flag);
+    section.set("await_large_requests", &mut path.await_large_requests, flag);
     section.finish();
 }
 

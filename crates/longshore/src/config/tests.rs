@@ -58,6 +58,7 @@ fn values_are_taken() {
          users = \"db\"\nmin_dialect = \"3.0\"\n[limits]\nmax_read_bytes = \"1 MiB\"\nqueued_reply_bytes = 2097152\n\
          [data-path]\npage_read_bytes = \"off\"\nshards = 3\ncongestion_control = \"system\"\n\
          send_buffer_bytes = \"1MiB\"\nbusy_poll_us = 50\nno_delay = false\njoin_pages_below_bytes = \"off\"\ngather_requests = false\n\
+         await_large_requests = false\n\
          [share.\"My Docs\"]\npath = \"docs\"\ncreate_mask = \"0640\"\ndirectory_mask = 0o750\nveto = [\"*.tmp\"]\n\
          encryption = \"required\"\n",
     )
@@ -72,6 +73,7 @@ fn values_are_taken() {
     assert_eq!(config.data_path.congestion_control, None);
     assert_eq!((config.data_path.send_buffer_bytes, config.data_path.receive_buffer_bytes), (Some(1 << 20), None));
     assert_eq!((config.data_path.busy_poll_us, config.data_path.no_delay), (Some(50), false));
+    assert!(!config.data_path.await_large_requests);
     assert!(!config.data_path.gather_requests && config.data_path.join_pages_below_bytes.is_none());
     let share = &config.shares[0];
     assert_eq!((share.name.as_str(), share.path.as_path()), ("My Docs", Path::new("/etc/longshore/docs")));

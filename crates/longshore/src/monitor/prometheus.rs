@@ -65,6 +65,8 @@ fn data_path(now: &Snapshot, out: &mut Text) {
         ("longshore_gather_in_vain_total", "gather_in_vain", "Times it ended because nothing more came."),
         ("longshore_gather_wakeups_total", "gather_wakeups", "Wake-ups of connections that let requests gather."),
         ("longshore_gather_frames_total", "gather_frames", "Requests those wake-ups brought."),
+        ("longshore_awaited_total", "awaited", "Large requests that woke the server once, when all of them was there."),
+        ("longshore_awaited_in_vain_total", "awaited_in_vain", "Large requests whose rest did not come in time."),
     ];
     out.counters(now, &counters);
     out.family("longshore_frames_per_receive", "histogram", "Complete requests of each call that received bytes.");
