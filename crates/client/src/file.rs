@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use smb_wire::fscc::FileAttributes;
 
 use crate::error::{At, Error, ErrorKind};
@@ -131,6 +132,15 @@ impl File {
         let len_bytes = u32::try_from(now.len()).unwrap_or(u32::MAX);
         self.open.send_write(offset, now).answer(len_bytes).await.at("write", self.path())?;
         Ok(now.len())
+    }
+
+    /// The same of data that stay where they are until they are written: they are copied only where what is sent is signed
+    /// or sealed.
+    pub async fn write_once_shared(&self, offset: u64, mut data: Bytes) -> Result<usize, Error> {
+        data.truncate(self.open.write_bytes() as usize);
+        let (len, len_bytes) = (data.len(), u32::try_from(data.len()).unwrap_or(u32::MAX));
+        self.open.send_write_shared(offset, data).answer(len_bytes).await.at("write", self.path())?;
+        Ok(len)
     }
 
     /// Reads a range, or what there is of it, with as many requests under way as memory and the server allow.
@@ -262,6 +272,14 @@ impl Open {
         match self {
             Self::Smb(open) => Writing::Smb(open.send_write(offset, data)),
             Self::Nfs(open) => Writing::Nfs(open.send_write(offset, data)),
+        }
+    }
+
+    /// The same of data that need not be copied.
+    pub fn send_write_shared(&self, offset: u64, data: Bytes) -> Writing {
+        match self {
+            Self::Smb(open) => Writing::Smb(open.send_write_shared(offset, data)),
+            Self::Nfs(open) => Writing::Nfs(open.send_write_shared(offset, data)),
         }
     }
 }

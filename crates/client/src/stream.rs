@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::buffer::Buffer;
@@ -201,6 +202,24 @@ impl WriteStream {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
+    /// The same of data that stay where they are until they are written: whole requests of them are copied only where what
+    /// is sent is signed or sealed.
+    pub async fn write_shared(&mut self, mut data: Bytes) -> Result<(), Error> {
+        if !self.held.is_empty() {
+            let missing = (self.file.open.write_bytes() as usize).saturating_sub(self.held.len());
+            self.write(&data.split_to(missing.min(data.len()))).await?;
+        }
+        while self.held.is_empty() && data.len() >= self.file.open.write_bytes() as usize {
+            self.wait_for_room(self.file.open.write_bytes() as usize).await?;
+            // The server may take another number of bytes than before the wait.
+            let now = data.split_to(data.len().min(self.file.open.write_bytes() as usize));
+            let len_bytes = u32::try_from(now.len()).unwrap_or(u32::MAX);
+            let writing = self.file.open.send_write_shared(self.next, now);
+            self.sent(len_bytes, writing);
+        }
+        self.write(&data).await
+    }
+
     /// Waits until everything is written; answers how many bytes that were. They need not be on stable storage: that is
     /// [`File::sync`](crate::File::sync).
     pub async fn finish(mut self) -> Result<u64, Error> {
@@ -241,9 +260,13 @@ impl WriteStream {
 
     fn send_now(&mut self, data: &[u8]) {
         let writing = self.file.open.send_write(self.next, data);
-        self.sent.push_back((u32::try_from(data.len()).unwrap_or(u32::MAX), writing));
-        self.next += data.len() as u64;
-        self.window.sent(data.len() as u64, self.began.elapsed());
+        self.sent(u32::try_from(data.len()).unwrap_or(u32::MAX), writing);
+    }
+
+    fn sent(&mut self, len_bytes: u32, writing: Writing) {
+        self.sent.push_back((len_bytes, writing));
+        self.next += u64::from(len_bytes);
+        self.window.sent(len_bytes.into(), self.began.elapsed());
     }
 
     /// Waits for the oldest request.

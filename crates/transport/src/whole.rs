@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep};
 use crate::sys;
 
 /// How long the rest of a request may take. The runtime's timer adds up to a millisecond; 1 MiB takes 0.9 ms at 10 Gbit/s.
-const PATIENCE: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_millis(4);
 /// The most requests that are taken as they come before the next try.
 const MOST_LEFT_ALONE: u32 = 1024;
 

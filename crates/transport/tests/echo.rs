@@ -112,7 +112,7 @@ fn a_large_request_wakes_once() {
         })
         .min();
     // One brings the beginning, one the rest, and one may bring what came before it was known how much there is. The
-    // least, since a machine that is busy may let 2 ms pass.
+    // least, since a machine that is busy may let 4 ms pass.
     assert!(calls <= Some(4), "{calls:?} calls");
 }
 

@@ -349,7 +349,11 @@ impl Core {
 
     /// Sends `data` to be written at `offset`, at once.
     pub fn send_write(self: &Arc<Self>, offset: u64, data: &[u8]) -> Writing {
-        let data = self.lines().next().copy(data);
+        self.send_write_shared(offset, self.lines().next().copy(data))
+    }
+
+    /// The same of data that need not be copied.
+    pub fn send_write_shared(self: &Arc<Self>, offset: u64, data: Bytes) -> Writing {
         let (number, must_wait) = {
             let mut dirty = locked(&self.dirty);
             (dirty.sent(offset, data.clone()), dirty.is_replaying())

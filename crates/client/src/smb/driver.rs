@@ -135,13 +135,13 @@ impl Line {
     }
 
     /// Tells the driver; a call comes back when the connection is over.
-    pub fn tell(&self, message: Message) -> Result<(), Call> {
+    pub fn tell(&self, message: Message) -> Result<(), Box<Call>> {
         // What is counted by the driver would be seen too late: whoever asks next is to take another channel.
         if let Message::Call(call) = &message {
             self.common.under_way_bytes.fetch_add(weight(&call.request), Relaxed);
         }
         self.calls.send(message).or_else(|unsent| match unsent.0 {
-            Message::Call(call) => Err(call),
+            Message::Call(call) => Err(Box::new(call)),
             _ => Ok(()),
         })
     }

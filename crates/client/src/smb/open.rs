@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use bytes::Bytes;
 use smb_wire::NtStatus;
 use smb_wire::fscc::{AccessMask, BasicInfo, EndOfFileInfo, FileAttributes, FileInfoClass, NetworkOpenInfo};
 use smb_wire::smb2::{
@@ -14,7 +15,7 @@ use smb_wire::smb2::{
     SetInfoRequest, ShareAccess, WriteRequest, WriteResponse, read_output_buffer,
 };
 
-use super::driver::Pending;
+use super::driver::{LARGE_BYTES, Pending};
 use super::grip::Grip;
 use super::request::RELATED;
 use super::session::OF_THE_SHARE;
@@ -293,6 +294,17 @@ impl Open {
     /// Sends `data` to be written at `offset`.
     pub fn send_write(&self, offset: u64, data: &[u8]) -> Pending {
         self.share.handle.send(self.about(write(&self.share, HANDLE, offset, data)))
+    }
+
+    /// The same of data that need not be copied, unless they are few or what carries them is signed or sealed.
+    pub fn send_write_shared(&self, offset_bytes: u64, data: Bytes) -> Pending {
+        if data.len() <= LARGE_BYTES || self.share.handle.protects() {
+            return self.send_write(offset_bytes, &data);
+        }
+        let len_bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let body = WriteRequest { flags: 0, offset_bytes, handle: HANDLE, channel: 0, data_offset: 0, data: &[] };
+        let request = self.share.request(Command::Write, len_bytes, |out| body.put_head(len_bytes, out));
+        self.share.handle.send(self.about(request.with_data(data)))
     }
 
     fn send_close(&self) -> Pending {

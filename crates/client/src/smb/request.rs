@@ -1,9 +1,10 @@
 //! A request before it is numbered, one ready to be sent, and a response. Requests are built with room in front for all
-//! that is added later, so that a WRITE's data are copied once.
+//! that is added later, so that a WRITE's data are copied once, or not at all.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use smb_wire::NtStatus;
 use smb_wire::codec::Put;
 use smb_wire::crypto::TRANSFORM_HEADER_LEN;
@@ -43,6 +44,8 @@ pub struct Request {
     pub(crate) payload_bytes: u32,
     /// Room up to the body, then the body.
     pub(crate) buf: Buffer,
+    /// What follows the body and is not in the buffer. In a box, since few have any and all are moved about.
+    pub(crate) data: Option<Box<Bytes>>,
 }
 
 impl Request {
@@ -65,10 +68,24 @@ impl Request {
         put(&mut buf);
         let repeatable = is_repeatable(command);
         let (seal, patient, replay, on, makes) = (false, false, false, None, None);
-        Self { command, tree_id, seal, patient, repeatable, replay, on, makes, payload_bytes, buf }
+        Self { command, tree_id, seal, patient, repeatable, replay, on, makes, payload_bytes, buf, data: None }
     }
 
-    /// A message that was sent before, without its frame.
+    /// With data that follow the body. They are sent from where they are, unless the message is signed, sealed, or one of
+    /// several.
+    #[must_use]
+    pub(crate) fn with_data(self, data: Bytes) -> Self {
+        Self { data: Some(Box::new(data)), ..self }
+    }
+
+    /// Puts all of it in the buffer.
+    pub(crate) fn join(&mut self) {
+        if let Some(data) = self.data.take() {
+            self.buf.extend_from_slice(&data);
+        }
+    }
+
+    /// A message that was sent before, without its frame; what followed its body is still there.
     pub(crate) fn again(self, message: &[u8]) -> Self {
         let mut buf = Vec::with_capacity(MESSAGE_AT + message.len());
         buf.put_zeros(MESSAGE_AT);
@@ -150,12 +167,18 @@ fn is_repeatable(command: Command) -> bool {
 pub struct Outgoing {
     pub(crate) buf: Arc<Buffer>,
     pub(crate) start: usize,
+    pub(crate) data: Bytes,
 }
 
 impl Outgoing {
-    /// The frame, its prefix first.
-    pub fn bytes(&self) -> &[u8] {
-        self.buf.get(self.start..).unwrap_or_default()
+    /// The frame in its parts: prefix and message, and data that lie elsewhere.
+    pub fn parts(&self) -> [&[u8]; 2] {
+        [self.buf.get(self.start..).unwrap_or_default(), &self.data]
+    }
+
+    /// Bytes of both parts.
+    pub fn len_bytes(&self) -> usize {
+        self.parts().iter().map(|part| part.len()).sum()
     }
 }
 

@@ -148,6 +148,13 @@ impl Handle {
         self.0.lock().limits()
     }
 
+    /// Whether, as far as is known now, what is sent is signed or sealed.
+    pub fn protects(&self) -> bool {
+        let state = self.0.lock();
+        let shield = state.channels.first().and_then(|channel| channel.line.shield.as_ref());
+        state.terms.seal || shield.is_some_and(|shield| shield.sign_all || shield.seal_all)
+    }
+
     /// A buffer for a request that carries so much.
     pub fn buffer(&self, len_bytes: usize) -> Buffer {
         driver::buffer(&self.0.pool, len_bytes)
@@ -464,7 +471,7 @@ impl State {
         let Some(channel) = channel else { return self.parked.push_back(call) };
         if let Err(call) = channel.line.tell(Message::Call(call)) {
             // It is over, and about to say so.
-            self.parked.push_back(call);
+            self.parked.push_back(*call);
         }
     }
 

@@ -10,12 +10,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::driver::LARGE_BYTES;
 use super::request::PREFIX_BYTES;
-use super::{Connection, Failure};
+use super::{Connection, Failure, Outgoing};
 use crate::buffer::{Buffer, Pool};
 
 /// What one receive takes at most, where no large answer is under way: 16 answers of 4 KiB and their headers.
 const INBOX_BYTES: usize = 80 << 10;
-/// Frames in one write.
+/// Parts of frames in one write.
 const MOST_SLICES: usize = 64;
 /// So many bytes of a large answer are progress; fewer would let a server drip for ever.
 const PROGRESS_BYTES: usize = 64 << 10;
@@ -92,7 +92,7 @@ impl Intake {
 /// What is to be sent.
 pub(super) struct Outlet<W> {
     writer: W,
-    frames: VecDeque<super::Outgoing>,
+    frames: VecDeque<Outgoing>,
     /// Bytes of the first frame that are gone.
     sent: usize,
 }
@@ -118,18 +118,23 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
     /// Sends once, as many frames as one call takes.
     pub async fn send(&mut self) -> std::io::Result<usize> {
         let mut skip = self.sent;
-        let slices: Vec<IoSlice<'_>> = self
-            .frames
-            .iter()
-            .take(MOST_SLICES)
-            .map(|frame| IoSlice::new(frame.bytes().get(std::mem::take(&mut skip)..).unwrap_or_default()))
-            .collect();
+        let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(MOST_SLICES.min(self.frames.len() * 2));
+        for part in self.frames.iter().flat_map(Outgoing::parts) {
+            let (gone, rest) = part.split_at(skip.min(part.len()));
+            skip -= gone.len();
+            if !rest.is_empty() {
+                slices.push(IoSlice::new(rest));
+            }
+            if slices.len() == MOST_SLICES {
+                break;
+            }
+        }
         self.writer.write_vectored(&slices).await
     }
 
     pub fn advance(&mut self, mut count: usize) {
         while let Some(frame) = self.frames.front() {
-            let left = frame.bytes().len() - self.sent;
+            let left = frame.len_bytes() - self.sent;
             if count < left {
                 self.sent += count;
                 return;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use client::{ChangeKind, Client, FileKind, NfsVersion, OpenHow, SetAttributes, Times};
 
 use crate::line::Line;
@@ -27,7 +28,14 @@ fn files_are_written_and_read() {
         for len in [0, 1, 4096, 1_000_003, 5_000_001] {
             let data = pattern(len);
             let file = client.create("file").await.unwrap();
-            file.write_at(0, &data).await.unwrap();
+            let (copied, shared) = data.split_at(data.len() / 2);
+            file.write_at(0, copied).await.unwrap();
+            let (mut at, mut shared) = (copied.len() as u64, Bytes::copy_from_slice(shared));
+            while !shared.is_empty() {
+                let count = file.write_once_shared(at, shared.clone()).await.unwrap();
+                shared = shared.split_off(count);
+                at += count as u64;
+            }
             assert_eq!(file.stat().await.unwrap().len_bytes, len as u64);
             file.close().await.unwrap();
             assert!(read_all(&client, "file").await == data, "{len} bytes");

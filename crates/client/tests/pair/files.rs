@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use client::{Cipher, Client, Dialect, NtStatus, OpenHow, Options, Protection, SigningAlgorithm, Times};
 
 use crate::util::World;
@@ -47,11 +48,14 @@ fn what_goes_in_comes_out_in_every_way() {
 async fn put(client: &Client, path: &str, data: &[u8]) {
     let file = client.create(path).await.unwrap();
     let mut stream = file.write_stream(0);
-    // Pieces of every size, so that some fit into requests and others do not.
+    // Pieces of every size, so that some fit into requests and others do not; to be copied or not.
     let mut rest = data;
-    for size in (1..).map(|i| i * i * 97) {
+    for (i, size) in (1..).map(|i| (i, i * i * 97)) {
         let (piece, behind) = rest.split_at(size.min(rest.len()));
-        stream.write(piece).await.unwrap();
+        match i % 3 {
+            0 => stream.write(piece).await.unwrap(),
+            _ => stream.write_shared(Bytes::copy_from_slice(piece)).await.unwrap(),
+        }
         rest = behind;
         if rest.is_empty() {
             break;

@@ -53,9 +53,9 @@ impl Joined {
     fn send(&mut self) -> usize {
         let mut count = 0;
         while let Some(outgoing) = self.near.next_outgoing() {
-            let len = outgoing.bytes().len() - 4;
-            assert_eq!(self.near_prefix(outgoing.bytes()), len, "the prefix");
-            self.far.feed(&outgoing.bytes()[4..]);
+            let frame = outgoing.parts().concat();
+            assert_eq!(self.near_prefix(&frame), frame.len() - 4, "the prefix");
+            self.far.feed(&frame[4..]);
             count += 1;
         }
         count

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use client::{Client, Credentials, Dialect, ErrorKind, Failure, OpenHow, Options, Protection};
 use smb_wire::smb2::{Command, Header};
 
@@ -48,8 +49,12 @@ fn why(error: &client::Error) -> &Failure {
 async fn write_and_read(client: &Client, name: &str, data: &[u8]) {
     let file = soon(client.create(name)).await.unwrap();
     let mut stream = file.write_stream(0);
-    for piece in data.chunks(50_000) {
+    let (copied, shared) = data.split_at(data.len() / 2);
+    for piece in copied.chunks(50_000) {
         soon(stream.write(piece)).await.unwrap();
+    }
+    for piece in shared.chunks(150_000) {
+        soon(stream.write_shared(Bytes::copy_from_slice(piece))).await.unwrap();
     }
     assert_eq!(soon(stream.finish()).await.unwrap(), data.len() as u64);
     soon(file.close()).await.unwrap();

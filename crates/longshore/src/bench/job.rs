@@ -2,12 +2,12 @@
 //! of a job runs on one thread, in one task. It knows requests and a clock, no protocol: [`Io`] sends.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use bench::tally::{Counted, Tally, Window};
 use bench::workload::{Kind, Request, Requests, Workload};
+use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ pub trait Io {
     /// Reads so many bytes at an offset; fewer are an error.
     async fn read(&self, offset_bytes: u64, len_bytes: u32) -> Result<(), String>;
     /// Writes all of `data` at an offset.
-    async fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<(), String>;
+    async fn write(&self, offset_bytes: u64, data: &Bytes) -> Result<(), String>;
 }
 
 /// What all jobs of a load have in common.
@@ -78,7 +78,7 @@ pub async fn run<I: Io>(
 struct Job<'a> {
     requests: RefCell<Requests>,
     tally: RefCell<Tally>,
-    data: Rc<[u8]>,
+    data: Bytes,
     block_bytes: u32,
     until_ns: u64,
     start: Instant,
@@ -109,7 +109,7 @@ impl Job<'_> {
 }
 
 /// What a job writes: nothing that could be compressed or found twice in the block.
-pub fn payload(workload: &Workload, number: u32) -> Rc<[u8]> {
+pub fn payload(workload: &Workload, number: u32) -> Bytes {
     let len = if workload.writes() { workload.block_bytes as usize } else { 0 };
     noise(len, number.into()).into()
 }
@@ -164,7 +164,7 @@ mod tests {
             self.answer(&self.reads).await
         }
 
-        async fn write(&self, _: u64, data: &[u8]) -> Result<(), String> {
+        async fn write(&self, _: u64, data: &Bytes) -> Result<(), String> {
             assert_eq!(data.len(), 4_096);
             self.answer(&self.writes).await
         }

@@ -1,6 +1,7 @@
 //! A load through the client library: connections and open files for jobs, and the files themselves, made before and
 //! removed after. It speaks to the library's one interface and knows no protocol.
 
+use bytes::Bytes;
 use client::{Client, File, OpenHow, Options, Protection};
 
 use super::job::{Io, Load, noise};
@@ -33,11 +34,12 @@ impl Io for Wire {
         Ok(())
     }
 
-    async fn write(&self, offset_bytes: u64, mut data: &[u8]) -> Result<(), String> {
-        let mut at = offset_bytes;
+    async fn write(&self, offset_bytes: u64, data: &Bytes) -> Result<(), String> {
+        let (mut at, mut data) = (offset_bytes, data.clone());
         while !data.is_empty() {
-            let count = self.file.write_once(at, data).await.map_err(|error| error.to_string())?;
-            data = data.get(count..).unwrap_or_default();
+            let written = self.file.write_once_shared(at, data.clone()).await;
+            let count = written.map_err(|error| error.to_string())?;
+            data = data.split_off(count.min(data.len()));
             at += count as u64;
         }
         Ok(())

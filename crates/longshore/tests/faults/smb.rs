@@ -70,7 +70,7 @@ impl Smb {
     /// Sends what there is to send, and takes one frame.
     fn exchange(&mut self, stream: &mut TcpStream) {
         while let Some(outgoing) = self.machine.next_outgoing() {
-            stream.write_all(outgoing.bytes()).unwrap();
+            stream.write_all(&outgoing.parts().concat()).unwrap();
         }
         let frame = next_frame(stream, self, 0);
         self.take_in(frame);
@@ -109,7 +109,7 @@ impl Speaker for Smb {
         assert!(self.machine.next_outgoing().is_none());
         self.next += 1;
         self.under_way.push((token, self.next, matches!(what, Ask::Read { .. })));
-        (self.next, outgoing.bytes().to_vec())
+        (self.next, outgoing.parts().concat())
     }
 
     fn len_of(&self, prefix: [u8; 4]) -> usize {

@@ -128,18 +128,23 @@ impl<'a> WriteRequest<'a> {
 
     /// Appends the body with its data.
     pub fn put(&self, out: &mut (impl Put + ?Sized)) {
+        self.put_head(self.data.len() as u32, out);
+        out.put_bytes(self.data);
+        if self.data.is_empty() {
+            out.put_zeros(1);
+        }
+    }
+
+    /// Appends the body up to its data, of which `len_bytes`, at least one, are to follow directly; `data` is not looked at.
+    pub fn put_head(&self, len_bytes: u32, out: &mut (impl Put + ?Sized)) {
         out.put_u16(49);
         out.put_u16(WRITE_DATA_OFFSET as u16);
-        out.put_u32(self.data.len() as u32);
+        out.put_u32(len_bytes);
         out.put_u64(self.offset_bytes);
         self.handle.put(out);
         out.put_u32(self.channel);
         out.put_zeros(8);
         out.put_u32(self.flags);
-        out.put_bytes(self.data);
-        if self.data.is_empty() {
-            out.put_zeros(1);
-        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use smb_wire::smb2::{Command, Dialect, Flags, HEADER_BYTES, Header, put_four};
 
 use super::keeping::Kept;
@@ -71,9 +72,14 @@ impl Connection {
         if !self.in_flight.values().any(|r| !r.may_wait()) {
             self.last_progress = now;
         }
+        if sealed || self.is_signed(request.command) || !related.is_empty() {
+            request.join();
+        }
+        let data = request.data.as_deref().cloned().unwrap_or_default();
         let mut buf = std::mem::take(&mut request.buf);
         let mut place = Place { id, at: MESSAGE_AT, next_command: 0, is_related: false, sealed };
-        for (next_purpose, next) in related {
+        for (next_purpose, mut next) in related {
+            next.join();
             let len = (buf.len() - place.at).next_multiple_of(COMPOUND_ALIGN);
             buf.resize(place.at + len, 0);
             place.next_command = u32::try_from(len).unwrap_or(0);
@@ -85,7 +91,7 @@ impl Connection {
         }
         self.number(purpose, request, &mut buf, &place, now);
         let last = place.id;
-        if let Some(frame) = self.send_frame(buf, sealed)
+        if let Some(frame) = self.send_frame(buf, data, sealed)
             && self.keeps
         {
             self.keep_frame(id..=last, &frame);
@@ -151,10 +157,10 @@ impl Connection {
         if let (true, Some(shield)) = (signed, &self.shield) {
             shield.sign(message);
         }
-        self.send_frame(buf, sealed);
+        self.send_frame(buf, Bytes::new(), sealed);
     }
 
-    fn send_frame(&mut self, mut buf: Buffer, sealed: bool) -> Option<Arc<Buffer>> {
+    fn send_frame(&mut self, mut buf: Buffer, data: Bytes, sealed: bool) -> Option<Arc<Buffer>> {
         let start = if sealed { 0 } else { MESSAGE_AT - PREFIX_BYTES };
         if let (true, Some(shield)) = (sealed, &self.shield)
             && let Err(failure) = shield.seal(buf.get_mut(PREFIX_BYTES..).unwrap_or_default())
@@ -162,9 +168,9 @@ impl Connection {
             self.fail(failure);
             return None;
         }
-        put_prefix(&mut buf, start);
+        put_prefix(&mut buf, start, data.len());
         let buf = Arc::new(buf);
-        self.out.push_back(Outgoing { buf: Arc::clone(&buf), start });
+        self.out.push_back(Outgoing { buf: Arc::clone(&buf), start, data });
         Some(buf)
     }
 
@@ -192,9 +198,9 @@ fn put_header(header: &Header, message: &mut [u8]) {
     }
 }
 
-/// Writes the direct-TCP prefix of what follows `start`.
-fn put_prefix(buf: &mut [u8], start: usize) {
-    let len = buf.len().saturating_sub(start + PREFIX_BYTES);
+/// Writes the direct-TCP prefix of what follows `start`, and of `more_bytes` behind it.
+fn put_prefix(buf: &mut [u8], start: usize, more_bytes: usize) {
+    let len = buf.len().saturating_sub(start + PREFIX_BYTES) + more_bytes;
     let len = u32::try_from(len).unwrap_or(u32::MAX);
     if let Some(prefix) = buf.get_mut(start..start + PREFIX_BYTES) {
         prefix.copy_from_slice(&len.to_be_bytes());

@@ -5,12 +5,12 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpStream};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use bench::tally::{Counted, Tally, Window};
 use bench::workload::{Kind, Requests};
+use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 
@@ -98,7 +98,7 @@ impl Caller {
 
 struct Calling {
     socket: TcpStream,
-    data: Rc<[u8]>,
+    data: Bytes,
     requests: Requests,
     block_bytes: u32,
     start: Instant,

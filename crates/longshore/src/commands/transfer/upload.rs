@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use client::{File, OpenHow, SetAttributes, Times};
 use smb_wire::fscc::FileAttributes;
 use tokio::sync::mpsc;
@@ -188,14 +189,33 @@ async fn send(
     let mut reader = Reader::start(source, start, copying.args.checksum);
     let mut stream = file.write_stream(start);
     while let Some(piece) = reader.pieces.recv().await {
-        stream.write(&piece).await?;
-        copying.progress.copied(piece.len());
-        // With the thread gone nobody needs the buffer.
-        let _ = reader.spare.try_send(piece);
+        let len = piece.len();
+        let lent = Lent { piece, spare: reader.spare.clone() };
+        stream.write_shared(Bytes::from_owner(lent)).await?;
+        copying.progress.copied(len);
     }
     let read = reader.finish().await?;
     stream.finish().await?;
     Ok(read)
+}
+
+/// A piece that goes back to who read it when all have let go of it.
+struct Lent {
+    piece: Vec<u8>,
+    spare: mpsc::Sender<Vec<u8>>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.piece
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // With the thread gone nobody needs it.
+        let _ = self.spare.try_send(std::mem::take(&mut self.piece));
+    }
 }
 
 /// A thread that reads a file ahead.
