@@ -223,7 +223,8 @@ pub(crate) async fn answer(procedure: Procedure, job: &Job<'_>, arrived_ns: u64)
     let begin = out.len();
     let asked = counters::of_procedure(procedure);
     let mut operation = asked;
-    if !matches!(procedure, Procedure::Nfs3(Nfs3Proc::Read)) {
+    // A compound says itself whether it does more than read.
+    if !matches!(procedure, Procedure::Nfs3(Nfs3Proc::Read) | Procedure::Nfs4(Nfs4Proc::Compound)) {
         job.conn.recent.end_round();
     }
     let done = match procedure {

@@ -18,6 +18,7 @@ use super::tally::Tally;
 use crate::dispatch::Job;
 use crate::failure::Halt;
 use crate::files::{Cx, Target};
+use crate::recent::Seen;
 use crate::replay::{Doing, Found, Key};
 use crate::reply::ReplyWriter;
 
@@ -70,6 +71,10 @@ pub(crate) struct Compound {
     pub beside: bool,
     /// What is to be counted.
     pub tally: Tally,
+    /// What a compound before, or this one, has seen an object to be like, as long as nothing was done since but reading.
+    pub seen: Option<Seen>,
+    /// Nothing was done but reading.
+    only_reads: bool,
     /// The most bytes of the reply, from the compound's status on.
     pub max_reply_bytes: usize,
     reply_at: usize,
@@ -126,6 +131,8 @@ impl Compound {
             pipes: job.pipes().cloned(),
             beside: large && job.more_behind && (job.conn.shard.idle_cores)() > 1,
             tally: Tally::default(),
+            seen: None,
+            only_reads: true,
             max_reply_bytes: config.max_read_bytes as usize + MAX_REPLY_OVERHEAD_BYTES,
             reply_at: 0,
         }
@@ -276,6 +283,9 @@ impl Walk {
             NextOp::Malformed(number, _) => *number,
             NextOp::Illegal(_) | NextOp::Missing => OpNum::Illegal,
         };
+        if !matches!(number, OpNum::Sequence | OpNum::Putfh | OpNum::Read) {
+            (self.compound.only_reads, self.compound.seen) = (false, None);
+        }
         let at = self.reply.begin_result(number as u32, out);
         let answer = match next {
             NextOp::Op(op) => match self.may_run(op) {
@@ -392,7 +402,7 @@ impl Walk {
             }
             (None, None) => {}
         }
-        Walked { tally: compound.tally, silent: compound.silent }
+        Walked { tally: compound.tally, silent: compound.silent, seen: compound.seen, only_reads: compound.only_reads }
     }
 }
 
@@ -402,6 +412,9 @@ pub(crate) struct Walked {
     pub tally: Tally,
     /// It is not answered.
     pub silent: bool,
+    /// What it has seen, and whether it did nothing but read.
+    pub seen: Option<Seen>,
+    pub only_reads: bool,
 }
 
 #[derive(PartialEq, Eq)]

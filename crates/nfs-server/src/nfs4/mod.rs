@@ -66,14 +66,25 @@ pub(crate) fn reply_room(args: &mut Reader<'_>, max_read_bytes: u32) -> usize {
 
 /// Answers a COMPOUND: appends its results to `out`. The answer is which operation it was about, as it is counted.
 pub(crate) async fn call(job: &Job<'_>, out: &mut ReplyWriter) -> Result<usize, Halt> {
-    let walk = Walk::begin(Compound::new(job), &mut job.args(), out)?;
+    let recent = &job.conn.recent;
+    let round = recent.round();
+    let mut compound = Compound::new(job);
+    compound.seen = recent.take_seen();
+    let walk = Walk::begin(compound, &mut job.args(), out)?;
     let (frame, args_at) = (job.frame.clone(), job.args_at);
     let mut walk = match walk.go_on(frame.get(args_at..).unwrap_or_default(), out) {
-        Ok(done) => {
+        Ok(mut done) => {
+            match done.only_reads {
+                true => recent.keep_seen(round, done.seen.take()),
+                false => recent.end_round(),
+            }
             return finish(job, &done);
         }
         Err(walk) => walk,
     };
+    // Others are done meanwhile, and what this one does may end between them.
+    recent.end_round();
+    walk.compound.seen = None;
     walk.compound.cx.wait = Wait::Allowed;
     let mut lent = out.lend();
     let work = move || {
@@ -81,6 +92,7 @@ pub(crate) async fn call(job: &Job<'_>, out: &mut ReplyWriter) -> Result<usize, 
         (lent, done.ok())
     };
     let (lent, done) = job.conn.offload(work).await.ok_or(Halt::Lost)?;
+    recent.end_round();
     *out = lent;
     let done = done.ok_or(Halt::Lost)?;
     finish(job, &done)

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use nfs_wire::NfsStat3;
 use nfs_wire::nfs3::{Nfs3Proc, ReadArgs, ReadRes, ReaddirPlusArgs, ReaddirPlusRes, Sattr};
+use nfs_wire::nfs4::{self, CompoundCall, NfsStat4, OpResult, PROC_COMPOUND};
 use nfs_wire::rpc::program;
 use nfs_wire::xdr::{Bounded, to_vec};
 use vfs::memfs::Op;
 use vfs::{Buf, Executor, Frame, Inline, VfsError};
 
+use crate::compounds::{ANONYMOUS, Results};
 use crate::world::{Client, World, all};
 
 const FILES: usize = 60;
@@ -260,11 +262,16 @@ fn who_asks_for_a_part_that_is_being_made_waits_for_it_and_not_for_ever() {
     }
 }
 
-/// Calls that arrive together, and their results.
-fn together(client: &mut Client, calls: &[(Nfs3Proc, Vec<u8>)], mut between: impl FnMut(usize)) -> Vec<Vec<u8>> {
+/// Calls of a version that arrive together, and their results.
+fn together_in(
+    version: u32,
+    client: &mut Client,
+    calls: &[(u32, Vec<u8>)],
+    mut between: impl FnMut(usize),
+) -> Vec<Vec<u8>> {
     client.connection.arrived(0);
     for (number, (procedure, args)) in calls.iter().enumerate() {
-        let record = client.record(program::NFS, 3, *procedure as u32, args);
+        let record = client.record(program::NFS, version, *procedure, args);
         let mut buf = Buf::unpooled(record.len() + 4);
         buf.push(&(0x8000_0000 | record.len() as u32).to_be_bytes());
         buf.push(&record);
@@ -273,6 +280,11 @@ fn together(client: &mut Client, calls: &[(Nfs3Proc, Vec<u8>)], mut between: imp
     }
     client.poll();
     std::iter::from_fn(|| client.reply()).map(|reply| reply[24..].to_vec()).collect()
+}
+
+fn together(client: &mut Client, calls: &[(Nfs3Proc, Vec<u8>)], between: impl FnMut(usize)) -> Vec<Vec<u8>> {
+    let calls: Vec<_> = calls.iter().map(|(procedure, args)| (*procedure as u32, args.clone())).collect();
+    together_in(3, client, &calls, between)
 }
 
 fn read(handle: &[u8]) -> (Nfs3Proc, Vec<u8>) {
@@ -320,4 +332,74 @@ fn reads_that_come_together_look_at_their_file_once_and_no_longer_than_that() {
     let found = together(&mut client, &[read(&file), write, read(&file)], |_| {});
     assert_eq!(what_was_read(&found[0]), Ok((10, 10)));
     assert_eq!(what_was_read(&found[2]), Ok((15, 15)));
+}
+
+/// A compound of 4.0 on a file.
+fn on(handle: &[u8], ops: &[nfs4::Op<'_>]) -> (u32, Vec<u8>) {
+    let mut args = Vec::new();
+    let mut call = CompoundCall::begin(b"", 0, &mut args);
+    call.op(&nfs4::Op::Putfh(Bounded(handle)), &mut args);
+    ops.iter().for_each(|op| call.op(op, &mut args));
+    call.end(&mut args);
+    (PROC_COMPOUND, args)
+}
+
+fn read4(offset_bytes: u64) -> nfs4::Op<'static> {
+    nfs4::Op::Read(nfs4::ReadArgs { stateid: ANONYMOUS, offset_bytes, count_bytes: 10 })
+}
+
+/// What the last READ of a compound brought, and whether that was the end.
+fn what_was_read4(results: &[u8]) -> Result<(usize, bool), NfsStat4> {
+    match Results(results.to_vec()).last() {
+        OpResult::Read(Ok(read)) => Ok((read.data.len(), read.eof)),
+        OpResult::Read(Err(status)) => Err(status),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn compounds_that_only_read_and_come_together_look_at_their_file_once_and_no_longer_than_that() {
+    let world = World::new();
+    let mut client = world.connect();
+    let root = client.root();
+    let (file, other) = (client.make(&root, "file"), client.make(&root, "other"));
+    client.write(&file, 0, &[1; 10]).unwrap();
+    client.write(&other, 0, &[1; 20]).unwrap();
+    let (here, there) = (on(&file, &[read4(0)]), on(&other, &[read4(0)]));
+    let read = |client: &mut Client, calls: &[(u32, Vec<u8>)], between: &mut dyn FnMut(usize)| -> Vec<_> {
+        together_in(4, client, calls, between).iter().map(|results| what_was_read4(results)).collect()
+    };
+    let calls = [here.clone(), here.clone(), there, here.clone()];
+    assert_eq!(
+        read(&mut client, &calls, &mut |_| {}),
+        [Ok((10, true)), Ok((10, true)), Ok((10, false)), Ok((10, true))]
+    );
+
+    // Asking once more would fail; what comes after that does.
+    let fs = Arc::clone(&world.fs);
+    let fail = &mut |number| {
+        if number == 0 {
+            fs.fail_next(Op::Attr, VfsError::Io(5))
+        }
+    };
+    assert_eq!(read(&mut client, &[here.clone(), here.clone()], fail), [Ok((10, true)); 2]);
+    assert_eq!(read(&mut client, &[here.clone()], &mut |_| {}), [Err(NfsStat4::IO)]);
+
+    // What the client has changed in between it sees, in another compound, in the same one, or in another version.
+    let write = |offset_bytes| {
+        let head = nfs4::WriteHead { stateid: ANONYMOUS, offset_bytes, stable: nfs4::StableHow::Unstable };
+        nfs4::Op::Write(nfs4::WriteArgs { head, data: &[2; 5] })
+    };
+    let calls = [here.clone(), on(&file, &[read4(0), write(10), read4(10)]), on(&file, &[read4(10)])];
+    assert_eq!(read(&mut client, &calls, &mut |_| {}), [Ok((10, true)), Ok((5, true)), Ok((5, true))]);
+    let calls = [on(&file, &[read4(10)]), on(&file, &[write(15), read4(10)]), on(&file, &[read4(10)])];
+    assert_eq!(read(&mut client, &calls, &mut |_| {}), [Ok((5, true)), Ok((10, true)), Ok((10, true))]);
+    let written = |world: &World| {
+        let mut other = world.connect();
+        other.write(&file, 20, &[3; 5]).unwrap();
+    };
+    let calls = [on(&file, &[read4(15)]), on(&file, &[read4(15)])];
+    assert_eq!(read(&mut client, &calls, &mut |_| {}), [Ok((5, true)); 2]);
+    written(&world);
+    assert_eq!(read(&mut client, &calls, &mut |_| {}), [Ok((10, true)); 2]);
 }

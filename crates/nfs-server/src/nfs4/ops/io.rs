@@ -27,7 +27,10 @@ const OVERHEAD_BYTES: usize = HEAD_BYTES + 3;
 /// The current file, which must be a regular one (RFC 8881 18.22.3; 4.0 has one word for all that are no directories).
 pub fn regular(c: &Compound) -> Done<(&Target, Attr)> {
     let target = c.target_or(NfsStat4::ISDIR)?;
-    let attr = attr_of(&c.cx, target)?;
+    let attr = match &c.seen {
+        Some((object, attr)) if Arc::ptr_eq(object, &target.object) => *attr,
+        _ => attr_of(&c.cx, target)?,
+    };
     match attr.kind {
         FileKind::File => Ok((target, attr)),
         FileKind::Directory => Err(NfsStat4::ISDIR.into()),
@@ -70,6 +73,8 @@ pub fn read(c: &mut Compound, args: &ReadArgs, out: &mut ReplyWriter) -> Answer 
     let asked = args.count_bytes.min(most);
     let offset = args.offset_bytes.min(MAX_FILE_BYTES);
     let file = Ranged::open(c, regular(c)?, &args.stateid, AccessKinds::READ, (offset, asked.into()))?;
+    let seen = c.target_or(NfsStat4::ISDIR).map(|target| (Arc::clone(&target.object), file.attr));
+    c.seen = seen.ok();
     let left = file.attr.len_bytes.saturating_sub(offset);
     let len = left.min(asked.into()).min((room - OVERHEAD_BYTES) as u64) as usize;
     if len < asked as usize && (len as u64) < left && c.session.is_some() {
