@@ -79,7 +79,7 @@ fn values_are_taken() {
     assert_eq!((share.name.as_str(), share.path.as_path()), ("My Docs", Path::new("/etc/longshore/docs")));
     assert_eq!((share.create_mask, share.directory_mask), (0o640, 0o750));
     assert!(share.encryption_required);
-    assert_eq!(config.line("share.My Docs", "veto"), Some(23));
+    assert_eq!(config.line("share.My Docs", "veto"), Some(24));
     assert_eq!(parse("[server]\nsmb = \"off\"").unwrap().server.smb, []);
 }
 
