@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use vfs::casefold::FoldCache;
 use vfs::{
     Access, Attr, Backend, Capabilities, Cred, Disposition, FileId, FileKind, FsStat, Node, OpenHow, Opened, Path,
-    Rename, Told, VfsError, VfsResult, Wait, WantKind, Watching,
+    Quota, Rename, Told, VfsError, VfsResult, Wait, WantKind, Watching,
 };
 
 use crate::errno::vfs_error;
@@ -18,7 +18,8 @@ use crate::identity::{Identity, run_as_process};
 use crate::names::{NameLocks, access_flags};
 use crate::node::LocalNode;
 use crate::resolve::Root;
-use crate::stat;
+use crate::sys::QuotaKind;
+use crate::{quota, stat};
 
 /// Magic numbers of file systems whose files live in memory (statfs(2): TMPFS_MAGIC, RAMFS_MAGIC).
 const MEMORY_FILE_SYSTEMS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
@@ -239,6 +240,8 @@ fn capabilities(root: &Root, node: &LocalNode, attr: &Attr) -> Capabilities {
     can.set(Capabilities::IDENTITY, root.identity.switches());
     let probe = node.xattr_value("user.DOSATTRIB", 256);
     can.set(Capabilities::XATTR, probe != Err(VfsError::NotSupported));
+    let counts = |kind| matches!(quota::of(&root.fd, kind, 0), Ok(Some(_)));
+    can.set(Capabilities::QUOTA, counts(QuotaKind::User) || counts(QuotaKind::Group));
     can
 }
 
@@ -419,6 +422,18 @@ impl Backend for LocalFs {
             total_files: raw.f_files,
             free_files: raw.f_ffree,
             name_max: u32::try_from(raw.f_namemax).unwrap_or(255),
+        })
+    }
+
+    fn quota(&self, uid: u32, gid: u32) -> VfsResult<Option<Quota>> {
+        if !self.capabilities.contains(Capabilities::QUOTA) {
+            return Ok(None);
+        }
+        let user = quota::of(&self.root.fd, QuotaKind::User, uid)?;
+        let group = quota::of(&self.root.fd, QuotaKind::Group, gid)?;
+        Ok(match (user, group) {
+            (Some(user), Some(group)) => Some(user.tighter(group)),
+            (user, group) => user.or(group),
         })
     }
 }

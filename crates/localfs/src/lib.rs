@@ -16,6 +16,7 @@ mod names;
 mod node;
 mod node_io;
 mod node_range;
+mod quota;
 mod resolve;
 mod spell;
 mod stat;

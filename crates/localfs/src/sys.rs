@@ -1,5 +1,5 @@
 //! The system calls rustix has no safe wrapper for: those that give one thread another identity, which `identity.rs`
-//! calls and nothing else may, the sharing of extents, for `node_range.rs`, file handles, for `handles.rs`, and entries that are kept, for `listing.rs`.
+//! calls and nothing else may, the sharing of extents, for `node_range.rs`, file handles, for `handles.rs`, entries that are kept, for `listing.rs`, and quotas, for `quota.rs`.
 //!
 //! libc's own wrappers would not do: its `setgroups` changes every thread of the process.
 
@@ -182,6 +182,60 @@ pub fn xattr_at(dir: impl AsFd, name: &CStr, follow: bool, key: &CStr, buf: &mut
         )
     };
     usize::try_from(len).map_err(|_| last_error())
+}
+
+/// Whose quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuotaKind {
+    /// A user's.
+    User = 0,
+    /// A group's.
+    Group = 1,
+}
+
+/// The same number on all architectures, and not in libc for all of them.
+const SYS_QUOTACTL_FD: libc::c_long = 443;
+/// Q_GETQUOTA (include/uapi/linux/quota.h).
+const Q_GETQUOTA: libc::c_uint = 0x80_0007;
+/// The type of quota is in the command's low byte (QCMD).
+const SUBCMD_SHIFT: u32 = 8;
+
+/// `struct if_dqblk`.
+#[repr(C)]
+#[derive(Default)]
+struct RawQuota {
+    dqb_bhardlimit: u64,
+    dqb_bsoftlimit: u64,
+    dqb_curspace: u64,
+    dqb_ihardlimit: u64,
+    dqb_isoftlimit: u64,
+    dqb_curinodes: u64,
+    dqb_btime: u64,
+    dqb_itime: u64,
+    dqb_valid: u32,
+}
+
+/// What is counted of an id, and its limits in blocks of 1024 bytes, 0 for none.
+#[derive(Debug)]
+pub struct QuotaOf {
+    pub used_bytes: u64,
+    pub hard_blocks: u64,
+    pub soft_blocks: u64,
+}
+
+/// Asks the quotas of the file system that `fd` is on.
+pub fn quota(fd: impl AsFd, kind: QuotaKind, id: u32) -> Result<QuotaOf, Errno> {
+    let command = Q_GETQUOTA << SUBCMD_SHIFT | kind as libc::c_uint;
+    let mut raw = RawQuota::default();
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is borrowed and so open; Q_GETQUOTA writes one if_dqblk, whose layout `raw` has, and nothing
+    // else; the kernel takes the id as the integer it is.
+    let result = unsafe { libc::syscall(SYS_QUOTACTL_FD, fd, command, id, &raw mut raw) };
+    if result == 0 {
+        let RawQuota { dqb_curspace, dqb_bhardlimit, dqb_bsoftlimit, .. } = raw;
+        return Ok(QuotaOf { used_bytes: dqb_curspace, hard_blocks: dqb_bhardlimit, soft_blocks: dqb_bsoftlimit });
+    }
+    Err(last_error())
 }
 
 fn last_error() -> Errno {

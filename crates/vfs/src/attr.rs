@@ -119,3 +119,76 @@ pub struct FsStat {
     /// Longest component in bytes.
     pub name_max: u32,
 }
+
+impl FsStat {
+    /// The same as somebody sees it whom quotas leave only so much.
+    #[must_use]
+    pub fn within(self, quota: Option<Quota>) -> Self {
+        let Some(quota) = quota else { return self };
+        let left = quota.left_bytes / u64::from(self.block_bytes.max(1));
+        Self { available_blocks: self.available_blocks.min(left), ..self }
+    }
+}
+
+/// What quotas say of an owner's space. [`u64::MAX`] where there is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes that count against it now.
+    pub used_bytes: u64,
+    /// Bytes that can be used besides, before writing is refused.
+    pub left_bytes: u64,
+    /// Bytes that can be used besides, before there is a warning: what goes beyond is refused after some days.
+    pub left_before_warning_bytes: u64,
+}
+
+impl Quota {
+    /// With limits in bytes, 0 for none.
+    pub fn new(used_bytes: u64, hard_bytes: u64, soft_bytes: u64) -> Self {
+        let left = |limit: u64| if limit == 0 { u64::MAX } else { limit.saturating_sub(used_bytes) };
+        let left_bytes = left(hard_bytes);
+        Self { used_bytes, left_bytes, left_before_warning_bytes: left(soft_bytes).min(left_bytes) }
+    }
+
+    /// Of two that both count, the one that leaves less.
+    #[must_use]
+    pub fn tighter(self, other: Self) -> Self {
+        let key = |quota: &Self| (quota.left_bytes, quota.left_before_warning_bytes);
+        if key(&other) < key(&self) { other } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_leaves_what_it_has_not_taken() {
+        let quota = Quota::new(30, 100, 50);
+        assert_eq!((quota.left_bytes, quota.left_before_warning_bytes), (70, 20));
+        let over = Quota::new(120, 100, 50);
+        assert_eq!((over.left_bytes, over.left_before_warning_bytes), (0, 0));
+        let none = Quota::new(30, 0, 0);
+        assert_eq!((none.left_bytes, none.left_before_warning_bytes), (u64::MAX, u64::MAX));
+        // Without a warning there is still the limit.
+        assert_eq!(Quota::new(30, 100, 0).left_before_warning_bytes, 70);
+        assert_eq!((none.tighter(quota), quota.tighter(none), quota.tighter(over)), (quota, quota, over));
+    }
+
+    #[test]
+    fn what_is_available_is_what_both_leave() {
+        let stat = FsStat {
+            fs_id: 1,
+            block_bytes: 10,
+            total_blocks: 100,
+            free_blocks: 60,
+            available_blocks: 50,
+            total_files: 9,
+            free_files: 9,
+            name_max: 255,
+        };
+        assert_eq!(stat.within(None), stat);
+        assert_eq!(stat.within(Some(Quota::new(0, 399, 0))), FsStat { available_blocks: 39, ..stat });
+        assert_eq!(stat.within(Some(Quota::new(0, 10_000, 0))), stat);
+        assert_eq!(stat.within(Some(Quota::new(0, 0, 0))), stat);
+    }
+}

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bitflags::bitflags;
 
-use crate::{Attr, FileId, FileKind, FsStat, Name, PagePipe, Path, SetAttr, Told, VfsResult, Watching};
+use crate::{Attr, FileId, FileKind, FsStat, Name, PagePipe, Path, Quota, SetAttr, Told, VfsResult, Watching};
 
 /// The longest handle a backend makes: what an NFSv3 handle has room for beside the server's own part.
 pub const MAX_HANDLE_BYTES: usize = 43;
@@ -76,6 +76,8 @@ bitflags! {
         const IDENTITY = 32;
         /// `read_pages` works on regular files.
         const PAGES = 64;
+        /// Space is counted, and may be limited, by user or group.
+        const QUOTA = 128;
     }
 }
 
@@ -294,6 +296,21 @@ pub trait Backend: Send + std::marker::Sync + 'static {
 
     /// The file system's size and use. Does not wait.
     fn fs_stat(&self) -> VfsResult<FsStat>;
+
+    /// What quotas say of the space of what this user and group own, whichever leaves less; `None` where neither is counted.
+    /// May wait.
+    fn quota(&self, _uid: u32, _gid: u32) -> VfsResult<Option<Quota>> {
+        Ok(None)
+    }
+
+    /// The file system's size and use as a user sees it. May wait where there are quotas.
+    fn fs_stat_for(&self, cred: &Cred) -> VfsResult<FsStat> {
+        let stat = self.fs_stat()?;
+        match self.capabilities().contains(Capabilities::QUOTA) {
+            true => Ok(stat.within(self.quota(cred.uid, cred.gid)?)),
+            false => Ok(stat),
+        }
+    }
 }
 
 /// An open object. Dropping it closes it.

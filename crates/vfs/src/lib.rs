@@ -27,7 +27,7 @@ mod start;
 mod watch;
 mod witness;
 
-pub use attr::{Attr, FileId, FileKind, FsStat, SetAttr, SetTime, Timestamp};
+pub use attr::{Attr, FileId, FileKind, FsStat, Quota, SetAttr, SetTime, Timestamp};
 pub use backend::{
     Access, AccessMask, Backend, Capabilities, Cred, DirEntry, Disposition, MAX_HANDLE_BYTES, Node, OpenHow, Opened,
     Rename, Sync, Wait, WantKind,

@@ -2,10 +2,11 @@
 
 use nfs_wire::nfs3::{FileHandle, FsProperties, FsinfoOk, FsstatOk, PathconfOk, Time};
 use nfs_wire::xdr::{Reader, Xdr};
+use vfs::{Capabilities, Wait};
 
 use super::answer;
 use crate::attr::{MAX_FILE_BYTES, fattr};
-use crate::failure::{Done, Halt};
+use crate::failure::{Done, Halt, Stop};
 use crate::files::{Cx, Target};
 use crate::reply::ReplyWriter;
 
@@ -18,7 +19,11 @@ pub fn fsstat(cx: &Cx, args: &mut Reader<'_>, out: &mut ReplyWriter) -> Result<(
     let handle = FileHandle::decode(args)?;
     let done = cx.target_at_mount(&handle).and_then(|target| {
         let attributes = attributes(cx, &target)?;
-        let stat = target.object.export.backend.fs_stat()?;
+        let backend = &target.object.export.backend;
+        if backend.capabilities().contains(Capabilities::QUOTA) && cx.wait == Wait::Never {
+            return Err(Stop::WouldBlock);
+        }
+        let stat = backend.fs_stat_for(&target.cred)?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.block_bytes.into());
         Ok(FsstatOk {
             attributes,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nfs_wire::nfs4::attr::{AclSupport, ChangeAttrType, OpenArguments};
 use nfs_wire::nfs4::{Attr as A, AttrSource, Bitmap, FileType, Fsid, NfsStat4, SpecData, Time};
 use nfs_wire::xdr::{Bounded, List, Put, Xdr};
-use vfs::{Attr, Capabilities, FileId, FileKind, FsStat, Node, Timestamp};
+use vfs::{Attr, Capabilities, FileId, FileKind, FsStat, Node, Quota, Timestamp};
 
 use super::acl;
 use crate::attr::MAX_FILE_BYTES;
@@ -64,6 +64,8 @@ const COMMON: &[A] = &[
 /// What an export's file system has besides.
 const OF_A_FILE_SYSTEM: &[A] =
     &[A::FilesAvail, A::FilesFree, A::FilesTotal, A::SpaceAvail, A::SpaceFree, A::SpaceTotal];
+/// What it has where space is counted by owner (RFC 8881 5.8.2.28 to 5.8.2.30).
+pub const OF_QUOTAS: &[A] = &[A::QuotaAvailHard, A::QuotaAvailSoft, A::QuotaUsed];
 const WITH_ACLS: &[A] = &[A::Acl, A::Aclsupport];
 /// From 4.1 on.
 const SINCE_4_1: &[A] = &[A::SuppattrExclcreat, A::OpenArguments];
@@ -100,6 +102,7 @@ struct Real<'a> {
     export: &'a Arc<Exported>,
     node: Option<&'a dyn Node>,
     stat: OnceCell<Option<FsStat>>,
+    quota: OnceCell<Option<Quota>>,
 }
 
 impl<'a> View<'a> {
@@ -124,7 +127,7 @@ impl<'a> View<'a> {
         handle: &'a [u8],
         node: Option<&'a dyn Node>,
     ) -> Self {
-        let real = Some(Real { export, node, stat: OnceCell::new() });
+        let real = Some(Real { export, node, stat: OnceCell::new(), quota: OnceCell::new() });
         Self { server, attr, handle, supported, real }
     }
 
@@ -146,6 +149,20 @@ impl<'a> View<'a> {
 
     fn blocks(&self, get: impl FnOnce(&FsStat) -> u64, out: &mut (impl Put + ?Sized)) -> bool {
         self.stat(|stat| get(stat).saturating_mul(stat.block_bytes.into()), out)
+    }
+
+    /// What quotas say of the space of the object's owner and group. What they leave is no more than there is.
+    fn quota(&self, get: impl FnOnce(&Quota) -> u64, out: &mut (impl Put + ?Sized)) -> bool {
+        let Some(real) = &self.real else { return false };
+        let ask = || real.export.backend.quota(self.attr.uid, self.attr.gid).ok().flatten();
+        let stat = real.stat.get_or_init(|| real.export.backend.fs_stat().ok());
+        let free = stat.map_or(u64::MAX, |stat| stat.available_blocks.saturating_mul(stat.block_bytes.into()));
+        let quota = real.quota.get_or_init(ask).map(|quota| Quota {
+            left_bytes: quota.left_bytes.min(free),
+            left_before_warning_bytes: quota.left_before_warning_bytes.min(free),
+            ..quota
+        });
+        quota.map(|quota| get(&quota).put(out)).is_some()
     }
 
     fn fsid(&self) -> Fsid {
@@ -208,6 +225,9 @@ impl AttrSource for View<'_> {
             A::Numlinks => put(&a.nlink, out),
             A::Owner => put_decimal(a.uid, out),
             A::OwnerGroup => put_decimal(a.gid, out),
+            A::QuotaAvailHard => self.quota(|quota| quota.left_bytes, out),
+            A::QuotaAvailSoft => self.quota(|quota| quota.left_before_warning_bytes, out),
+            A::QuotaUsed => self.quota(|quota| quota.used_bytes, out),
             A::Rawdev => put(&SpecData { major: (a.rdev >> 32) as u32, minor: a.rdev as u32 }, out),
             A::SpaceAvail => self.blocks(|stat| stat.available_blocks, out),
             A::SpaceFree => self.blocks(|stat| stat.free_blocks, out),
@@ -272,6 +292,9 @@ pub fn supported(minor: u32, export: Option<&Exported>) -> Bitmap {
     }
     if has(export, Capabilities::XATTR) {
         all = all.or(&Bitmap::of(WITH_ACLS));
+    }
+    if has(export, Capabilities::QUOTA) {
+        all = all.or(&Bitmap::of(OF_QUOTAS));
     }
     if has(export, Capabilities::BIRTH_TIME) {
         all = all.with(A::TimeCreate as u32);

@@ -383,7 +383,7 @@ fn compounds_that_only_read_and_come_together_look_at_their_file_once_and_no_lon
         }
     };
     assert_eq!(read(&mut client, &[here.clone(), here.clone()], fail), [Ok((10, true)); 2]);
-    assert_eq!(read(&mut client, &[here.clone()], &mut |_| {}), [Err(NfsStat4::IO)]);
+    assert_eq!(read(&mut client, std::slice::from_ref(&here), &mut |_| {}), [Err(NfsStat4::IO)]);
 
     // What the client has changed in between it sees, in another compound, in the same one, or in another version.
     let write = |offset_bytes| {

@@ -240,6 +240,28 @@ fn what_the_file_system_says() {
 }
 
 #[test]
+fn who_has_a_quota_is_told_what_it_leaves() {
+    let world = World::new();
+    let stat = |uid| {
+        let mut client = world.connect_from("127.0.0.1:700", uid);
+        let root = client.root();
+        all::<FsstatRes>(&client.nfs(Nfs3Proc::Fsstat, &Bounded::<64>(&root))).unwrap()
+    };
+    let before = stat(1000);
+    assert_eq!(before.available_bytes, before.free_bytes);
+    world.fs.set_quota(1000, 1 << 20, 0);
+    assert_eq!(stat(1000).available_bytes, 1 << 20);
+    let mut client = world.connect_from("127.0.0.1:700", 1000);
+    let root = client.root();
+    let file = client.make(&root, "file");
+    client.write(&file, 0, &[1; 4096]).unwrap();
+    let after = stat(1000);
+    assert_eq!(after.available_bytes, (1 << 20) - 4096);
+    assert_eq!((after.total_bytes, after.free_bytes), (before.total_bytes, before.free_bytes - 4096));
+    assert_eq!(stat(1001).available_bytes, after.free_bytes);
+}
+
+#[test]
 fn exports_are_for_those_they_name() {
     let world = World::with(|options| {
         options.clients = networks("192.0.2.0/24");

@@ -77,6 +77,35 @@ fn every_attribute_that_is_said_to_be_there_is() {
 }
 
 #[test]
+fn quotas_are_the_owners_of_the_file_and_there_where_space_is_counted() {
+    let world = World::new();
+    let mut client = world.connect_from("127.0.0.1:700", 1000);
+    let root = client.v4_root();
+    let file = client.make(&root, "file");
+    client.write(&file, 0, &[1; 1000]).unwrap();
+    let quotas = Bitmap::of(&[Attr::QuotaAvailHard, Attr::QuotaAvailSoft, Attr::QuotaUsed]);
+    let ask = |client: &mut Client| {
+        let results = client.v4(&[Op::Putfh(Bounded(&file)), Op::Getattr(quotas)]);
+        let attrs = results.attrs();
+        attrs.quota_avail_hard.zip(attrs.quota_avail_soft).zip(attrs.quota_used)
+    };
+    assert_eq!(ask(&mut client), None);
+    world.fs.set_quota(1000, 5000, 3000);
+    assert_eq!(ask(&mut client), Some(((4000, 2000), 1000)));
+    // Whoever asks: it is about the file.
+    assert_eq!(ask(&mut world.connect_from("127.0.0.1:701", 0)), Some(((4000, 2000), 1000)));
+    // They are asked on a worker.
+    let jobs = world.jobs.load(Relaxed);
+    assert!(ask(&mut client).is_some());
+    assert_eq!(world.jobs.load(Relaxed), jobs + 1);
+    // What is free is the limit where there is no other.
+    world.fs.set_quota(1000, 0, 0);
+    world.fs.set_space(1 << 20);
+    let ((hard, soft), used) = ask(&mut client).unwrap();
+    assert_eq!((hard, soft, used), ((1 << 20) - 4096, (1 << 20) - 4096, 1000));
+}
+
+#[test]
 fn verify_compares_what_getattr_shows() {
     let mut client = World::new().connect();
     let root = client.v4_root();

@@ -1,5 +1,6 @@
 //! QUERY_INFO (MS-SMB2 3.3.5.20): what a file, or the file system it is on, says of itself.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use smb_wire::NtStatus;
@@ -46,7 +47,10 @@ pub(crate) async fn query_info(request: &mut Request<'_>, out: &mut ReplyWriter)
             return Err(NtStatus::NOT_SUPPORTED.into());
         }
         (InfoType::File, Object::File(file)) => file_info(FileInfoClass(asked.class), &open, file, asked.output_bytes)?,
-        (InfoType::FileSystem, Object::File(file)) => fs_info(FsInfoClass(asked.class), file, asked.output_bytes)?,
+        (InfoType::FileSystem, Object::File(file)) => {
+            let stat = fs_stat(request, file).await?;
+            fs_info(FsInfoClass(asked.class), file, &stat, asked.output_bytes)?
+        }
         (InfoType::Security, Object::File(file)) => {
             return super::security::query(&open, file, asked.additional, asked.output_bytes, out);
         }
@@ -331,13 +335,23 @@ fn pipe_info(
     Ok(out)
 }
 
-fn fs_info(class: FsInfoClass, file: &FileOpen, room: u32) -> Result<Vec<u8>, Failure> {
+/// The file system as who opened the file sees it. Quotas are asked on a worker.
+async fn fs_stat(request: &Request<'_>, file: &FileOpen) -> Result<FsStat, Failure> {
+    let backend = Arc::clone(&file.share.backend);
+    if !backend.capabilities().contains(Capabilities::QUOTA) {
+        return Ok(backend.fs_stat()?);
+    }
+    let cred = file.cred.clone();
+    let asked = request.conn.offload(move || backend.fs_stat_for(&cred)).await;
+    Ok(asked.ok_or(NtStatus::INTERNAL_ERROR)??)
+}
+
+fn fs_info(class: FsInfoClass, file: &FileOpen, stat: &FsStat, room: u32) -> Result<Vec<u8>, Failure> {
     let min = class.query_min_len().ok_or(NtStatus::INVALID_INFO_CLASS)?;
     if (room as usize) < min {
         return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
     }
     let backend = &file.share.backend;
-    let stat = backend.fs_stat()?;
     let mut out = Vec::with_capacity(64);
     match class {
         FsInfoClass::VOLUME => {
@@ -351,7 +365,7 @@ fn fs_info(class: FsInfoClass, file: &FileOpen, room: u32) -> Result<Vec<u8>, Fa
             .encode(&mut out);
         }
         FsInfoClass::SIZE => {
-            let units = Units::of(&stat);
+            let units = Units::of(stat);
             SizeFsInfo {
                 total_units: units.total,
                 available_units: units.available,
@@ -361,7 +375,7 @@ fn fs_info(class: FsInfoClass, file: &FileOpen, room: u32) -> Result<Vec<u8>, Fa
             .encode(&mut out);
         }
         FsInfoClass::FULL_SIZE => {
-            let units = Units::of(&stat);
+            let units = Units::of(stat);
             FullSizeFsInfo {
                 total_units: units.total,
                 caller_available_units: units.available,
@@ -394,7 +408,7 @@ fn fs_info(class: FsInfoClass, file: &FileOpen, room: u32) -> Result<Vec<u8>, Fa
             object_id[8..12].copy_from_slice(&file.share.volume_serial.to_le_bytes());
             ObjectIdFsInfo { object_id, extended: [0; 48] }.encode(&mut out);
         }
-        FsInfoClass::POSIX if file.posix => crate::posix::fs_info(&stat).encode(&mut out),
+        FsInfoClass::POSIX if file.posix => crate::posix::fs_info(stat).encode(&mut out),
         FsInfoClass::POSIX => return Err(NtStatus::INVALID_INFO_CLASS.into()),
         FsInfoClass::SECTOR_SIZE => SectorSizeFsInfo {
             logical_bytes: SECTOR_BYTES,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use smb_wire::NtStatus;
 use smb_wire::fscc::{
     AccessMask, AllocationInfo, BasicInfo, DirInfoClass, FileAttributes, FileInfoClass, FileTime, FsInfoClass,
-    PositionInfo, dir_entries,
+    FullSizeFsInfo, PositionInfo, SizeFsInfo, dir_entries,
 };
 use smb_wire::smb2::{CreateOptions, Disposition, InfoType, LockFlags, QueryDirectoryFlags};
 
@@ -224,6 +224,26 @@ fn every_file_system_class_wants_its_room() {
             assert_eq!(response.status(), expected, "class {class}, {room} bytes");
         }
     }
+}
+
+#[test]
+fn who_has_a_quota_is_told_what_it_leaves() {
+    let world = World::new();
+    world.put("a", b"");
+    let mut client = world.anna();
+    let handle = client.create("a", &OpenAs::reader());
+    let sizes = |client: &mut Client| {
+        let full = query_message(handle, InfoType::FileSystem, FsInfoClass::FULL_SIZE.0, 4096);
+        let size = query_message(handle, InfoType::FileSystem, FsInfoClass::SIZE.0, 4096);
+        let full = FullSizeFsInfo::decode(client.call(full).ok().output()).unwrap();
+        let size = SizeFsInfo::decode(client.call(size).ok().output()).unwrap();
+        assert_eq!(size.available_units, full.caller_available_units);
+        (full.caller_available_units, full.available_units)
+    };
+    let (mine, all) = sizes(&mut client);
+    assert_eq!(mine, all);
+    world.fs.set_quota(1000, 10 * 4096, 0);
+    assert_eq!(sizes(&mut client), (10, all));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::walk::Found;
 use super::{MemFs, Op};
 use crate::{
     Access, AccessMask, Attr, Backend, Capabilities, Cred, Disposition, FileId, FileKind, FsStat, Name, Node, OpenHow,
-    Opened, Path, Rename, VfsError, VfsResult, Wait, WantKind,
+    Opened, Path, Quota, Rename, VfsError, VfsResult, Wait, WantKind,
 };
 
 /// Bytes in an allocation unit, as told; space is counted in bytes.
@@ -18,6 +18,7 @@ impl Backend for MemFs {
     fn capabilities(&self) -> Capabilities {
         let mut can = Capabilities::XATTR | Capabilities::BIRTH_TIME | Capabilities::IDENTITY | Capabilities::REFLINK;
         can.set(Capabilities::READ_ONLY, self.shared.faults.lock().read_only);
+        can.set(Capabilities::QUOTA, self.shared.tree.lock().quotas.is_some());
         can
     }
 
@@ -194,6 +195,14 @@ impl Backend for MemFs {
             free_files: u64::from(u32::MAX) - tree.objects() as u64,
             name_max: 255,
         })
+    }
+
+    fn quota(&self, uid: u32, gid: u32) -> VfsResult<Option<Quota>> {
+        let tree = self.shared.tree.lock();
+        let Some(limits) = &tree.quotas else { return Ok(None) };
+        let (hard, soft) = limits.get(&uid).copied().unwrap_or_default();
+        let user = Quota::new(tree.used_by(|inode| inode.uid == uid), hard, soft);
+        Ok(Some(user.tighter(Quota::new(tree.used_by(|inode| inode.gid == gid), 0, 0))))
     }
 }
 

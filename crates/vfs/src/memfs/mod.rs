@@ -118,6 +118,13 @@ impl MemFs {
         self.shared.tree.lock().space_bytes = bytes;
     }
 
+    /// Space is counted, and this user's limited to so many bytes, with a warning at `soft_bytes`; 0 is no limit. Writing
+    /// beyond is not refused: only what is told of quotas is there to be tested.
+    pub fn set_quota(&self, uid: u32, hard_bytes: u64, soft_bytes: u64) {
+        let limits = (hard_bytes, soft_bytes);
+        self.shared.tree.lock().quotas.get_or_insert_default().insert(uid, limits);
+    }
+
     /// The extended attributes of one object have room for this many bytes of values; what is beyond fails with `NoSpace`, as
     /// on ext4.
     pub fn set_xattr_space(&self, bytes: usize) {

@@ -22,6 +22,8 @@ pub struct Tree {
     changes: u64,
     pub used_bytes: u64,
     pub space_bytes: u64,
+    /// The hard and soft limits of users, where space is counted by user.
+    pub quotas: Option<HashMap<u32, (u64, u64)>>,
     /// Of one object's attributes.
     pub xattr_space_bytes: usize,
 }
@@ -118,8 +120,14 @@ impl Tree {
             changes: 0,
             used_bytes: 0,
             space_bytes,
+            quotas: None,
             xattr_space_bytes: usize::MAX,
         }
+    }
+
+    /// Bytes of the data of such objects.
+    pub fn used_by(&self, counts: impl Fn(&Inode) -> bool) -> u64 {
+        self.inodes.values().filter(|inode| counts(inode)).map(|inode| inode.data.len() as u64).sum()
     }
 
     pub fn objects(&self) -> usize {

@@ -13,7 +13,7 @@ use crate::nfs3::LOOK;
 use crate::nfs4::compound::Compound;
 use crate::nfs4::failure::{Answer, Done, Stop};
 use crate::nfs4::fh::{Fh, attr_of, root_of};
-use crate::nfs4::view::{View, entry_fileid, supported};
+use crate::nfs4::view::{OF_QUOTAS, View, entry_fileid, supported};
 use crate::reply::ReplyWriter;
 use crate::server::Exported;
 
@@ -60,10 +60,14 @@ pub fn readdir(c: &mut Compound, args: &ReaddirArgs, out: &mut ReplyWriter) -> A
     }
 }
 
-/// Whether a further part of a listing can be had from memory; for an entry's ACL the entry is opened.
+/// Whether a further part of a listing can be had from memory; for an entry's ACL the entry is opened, and quotas are asked.
 fn may_go_in_place(fh: &Fh, args: &ReaddirArgs, most_bytes: usize) -> bool {
     match fh {
-        Fh::Real(dir) if args.cookie != 0 => !args.request.has(A::Acl) && dir.object.listed.is_quick(most_bytes),
+        Fh::Real(dir) if args.cookie != 0 => {
+            !args.request.has(A::Acl)
+                && args.request.and(&Bitmap::of(OF_QUOTAS)).is_empty()
+                && dir.object.listed.is_quick(most_bytes)
+        }
         _ => false,
     }
 }

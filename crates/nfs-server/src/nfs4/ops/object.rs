@@ -5,7 +5,7 @@ use nfs_wire::nfs4::{
     Access as Rights, AccessOk, Attr as A, Bitmap, Fattr, NfsStat4, SetattrArgs, SetattrRes, Stateid, put_fattr,
 };
 use nfs_wire::xdr::Xdr;
-use vfs::{Access, AccessMask, Attr, FileKind, SetAttr};
+use vfs::{Access, AccessMask, Attr, Capabilities, FileKind, SetAttr};
 
 use crate::files::Target;
 use crate::nfs4::compound::Compound;
@@ -32,6 +32,10 @@ fn with_view<R>(c: &Compound, asked: &Bitmap, work: impl FnOnce(&View<'_>) -> R)
                 attr = c.cx.server.state.as_the_holder_sees_it(c, attr)?;
             }
             let object = &target.object;
+            let asks_quotas = !asked.and(&Bitmap::of(view::OF_QUOTAS)).is_empty();
+            if asks_quotas && object.export.backend.capabilities().contains(Capabilities::QUOTA) {
+                c.must_wait()?;
+            }
             let view = View::of(&c.cx.server, c.minor, &object.export, attr, &handle, Some(&*object.node));
             Ok(work(&view))
         }
