@@ -14,7 +14,7 @@ use vfs::{
 };
 
 use crate::errno::vfs_error;
-use crate::identity::{Identity, run_as_process};
+use crate::identity::{Identity, heed_limits, run_as_process};
 use crate::names::{NameLocks, access_flags};
 use crate::node::LocalNode;
 use crate::resolve::Root;
@@ -23,6 +23,9 @@ use crate::{quota, stat};
 
 /// Magic numbers of file systems whose files live in memory (statfs(2): TMPFS_MAGIC, RAMFS_MAGIC).
 const MEMORY_FILE_SYSTEMS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// The overflow id: some user who is not this process.
+const NOBODY: u32 = 65534;
 
 /// How often an open that finds, then misses, then finds the name again goes on.
 const OPEN_RETRIES: usize = 8;
@@ -74,7 +77,8 @@ pub struct LocalFs {
 }
 
 impl LocalFs {
-    /// Serves the directory `root`. The process needs `/proc`. Leaves the calling thread with the process's identity.
+    /// Serves the directory `root`. The process needs `/proc`. Leaves the calling thread with the process's identity and,
+    /// as [`heed_limits`](crate::heed_limits) does, without the power to pass over quotas.
     pub fn new(root: &std::path::Path, options: LocalFsOptions) -> Result<Arc<Self>, OpenRootError> {
         let failed = |path: &std::path::Path, errno: Errno| OpenRootError::Open {
             path: path.to_path_buf(),
@@ -83,6 +87,7 @@ impl LocalFs {
         let named = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // This thread may have worked for a user before.
         run_as_process().map_err(|_| failed(root, Errno::PERM))?;
+        heed_limits();
         let identity = Identity::new().ok_or(OpenRootError::Overprivileged)?;
         let fd = open(root, named, Mode::empty()).map_err(|e| failed(root, e))?;
         let procfs = std::path::Path::new("/proc/self/fd");
@@ -240,7 +245,8 @@ fn capabilities(root: &Root, node: &LocalNode, attr: &Attr) -> Capabilities {
     can.set(Capabilities::IDENTITY, root.identity.switches());
     let probe = node.xattr_value("user.DOSATTRIB", 256);
     can.set(Capabilities::XATTR, probe != Err(VfsError::NotSupported));
-    let counts = |kind| matches!(quota::of(&root.fd, kind, 0), Ok(Some(_)));
+    // Somebody else's may be asked by who has CAP_SYS_ADMIN only.
+    let counts = |kind| matches!(quota::of(&root.fd, kind, NOBODY), Ok(Some(_)));
     can.set(Capabilities::QUOTA, counts(QuotaKind::User) || counts(QuotaKind::Group));
     can
 }

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use rustix::process::{Gid, getegid, geteuid};
-use rustix::thread::{CapabilitySet, capabilities, set_thread_groups};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_thread_groups};
 use vfs::{Cred, VfsError, VfsResult};
 
 use crate::sys;
@@ -102,6 +102,18 @@ fn over_files() -> CapabilitySet {
         | CapabilitySet::DAC_READ_SEARCH
         | CapabilitySet::FOWNER
         | CapabilitySet::FSETID
+}
+
+/// Has this thread, and those it starts from now on, be refused what quotas and reserved blocks refuse to users. The kernel
+/// lets whoever has CAP_SYS_RESOURCE pass over both, and changing the file-system user id does not take that away
+/// (capabilities(7)).
+pub fn heed_limits() {
+    let Ok(mut sets) = capabilities(None) else { return };
+    if sets.effective.contains(CapabilitySet::SYS_RESOURCE) {
+        sets.effective.remove(CapabilitySet::SYS_RESOURCE);
+        // Giving up what one has is always allowed.
+        let _ = set_capabilities(None, sets);
+    }
 }
 
 /// Gives the calling thread back the identity of the process, group and supplementary groups included.

@@ -24,4 +24,4 @@ mod sys;
 mod xattr;
 
 pub use fs::{LocalFs, LocalFsOptions, OpenRootError};
-pub use identity::run_as_process;
+pub use identity::{heed_limits, run_as_process};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use localfs::{LocalFs, LocalFsOptions, OpenRootError};
+use rustix::thread::{CapabilitySet, capabilities};
 use rustix::time::{ClockId, clock_gettime};
 use vfs::{
     Access, AccessMask, Backend, Capabilities, Cred, Disposition, FileKind, OpenHow, Opened, Path, SetAttr, VfsError,
@@ -384,6 +385,16 @@ fn worked(work: impl FnOnce()) -> Duration {
     let before = now();
     work();
     now() - before
+}
+
+#[test]
+fn whoever_writes_for_others_does_not_pass_over_their_quotas() {
+    // Where the process has never had the power this shows nothing.
+    let dir = temp::Dir::new();
+    let _fs = dir.serve();
+    let passes_over = || capabilities(None).unwrap().effective.contains(CapabilitySet::SYS_RESOURCE);
+    assert!(!passes_over());
+    assert!(!std::thread::spawn(passes_over).join().unwrap(), "nor does a thread of its");
 }
 
 #[test]

@@ -97,6 +97,8 @@ struct Running {
 
 impl Running {
     fn start(plan: Plan, arguments: &ServeArgs) -> Result<Self, Failure> {
+        // Before there are threads that would write for others.
+        localfs::heed_limits();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let path = &plan.config.data_path;
         let shards = path.shards.map_or(cores, usize::from);
