@@ -24,13 +24,13 @@ mount -t nfs -o vers=3,port=2049,mountport=2049,proto=tcp,mountproto=tcp,nolock 
 between "NFS 3, anna" 11500 12300 "$(avail /mnt/n)"
 between "NFS 3, root" 50000 90000 "$(df --output=avail /mnt/n | tail -1 | tr -d ' ')"
 if as_anna dd if=/dev/zero of=/mnt/n/more bs=1M count=20 conv=fsync 2>/tmp/e; then fail "NFS 3 wrote beyond the quota"; else
-  grep -q "Disk quota exceeded" /tmp/e && echo "NFS 3: refused with EDQUOT: ok" || { cat /tmp/e; fail "NFS 3: another error"; }
+  if grep -q "Disk quota exceeded" /tmp/e; then echo "NFS 3: refused with EDQUOT: ok"; else cat /tmp/e; fail "NFS 3: another error"; fi
 fi
 between "NFS 3, full" 0 300 "$(avail /mnt/n)"
 as_anna rm /mnt/n/more; umount /mnt/n
 mount -t nfs -o vers=4.2,port=2049 127.0.0.1:/q /mnt/n || fail "mount vers=4.2"
 if as_anna dd if=/dev/zero of=/mnt/n/more bs=1M count=20 conv=fsync 2>/tmp/e; then fail "NFS 4.2 wrote beyond the quota"; else
-  grep -q "Disk quota exceeded" /tmp/e && echo "NFS 4.2: refused with EDQUOT: ok" || { cat /tmp/e; fail "NFS 4.2: another error"; }
+  if grep -q "Disk quota exceeded" /tmp/e; then echo "NFS 4.2: refused with EDQUOT: ok"; else cat /tmp/e; fail "NFS 4.2: another error"; fi
 fi
 as_anna rm /mnt/n/more; umount /mnt/n; sync
 mount -t cifs -o vers=3.1.1,port=4450,username=anna,password=pw,uid="$uid" //127.0.0.1/q /mnt/c || fail "mount cifs"
