@@ -345,7 +345,8 @@ server, all on one directory, each with settings that are printed and kept in th
 congestion control. So are the kernel's servers, by root and where their modules are loaded: ksmbd through ksmbd-tools, knfsd \
 through /proc/fs/nfsd and an rpc.mountd of its own. There is one of each for the whole machine: one that serves somebody \
 already is left alone, and can be named with --target. Nothing of theirs in /etc or /var is read or written, and what was \
-set is put back. The crate smb-server takes part where conformance/peers/smb-server is built. Who is not available is told of with the reason. Every process that was started is stopped by its number, \
+set is put back. The crate smb-server takes part where conformance/peers/smb-server is built. Chimera takes part where --chimera names \
+its program, once with plain system calls and once with io_uring: over NFS it must be version 4. Who is not available is told of with the reason. Every process that was started is stopped by its number, \
 on Ctrl-C and on errors too.
 
 Examples:
@@ -372,6 +373,16 @@ pub struct PeersArgs {
     /// Run our server once more with the congestion control it chooses by itself, as the target longshore-own-cc
     #[arg(long)]
     pub own_congestion: bool,
+
+    /// Start chimera too, from this program (of DIR/sid, with --peers): it listens on every address of the machine, and
+    /// cannot be told otherwise
+    #[arg(long, value_name = "PROGRAM")]
+    pub chimera: Option<PathBuf>,
+
+    /// Start none of the others but these
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',',
+        value_parser = ["samba", "ksmbd", "smb-server", "ganesha", "knfsd", "chimera", "chimera-uring"])]
+    pub only: Vec<String>,
 
     /// Another server, which runs already
     #[arg(long = "target", value_name = "NAME=URL")]

@@ -21,6 +21,7 @@ use super::signals;
 use crate::failure::Failure;
 use crate::{rpcbind as registry, status};
 
+mod chimera;
 mod ganesha;
 mod knfsd;
 mod ksmbd;
@@ -169,28 +170,16 @@ struct Others {
     absent: Vec<(String, String)>,
 }
 
-/// Starts them. Who cannot be had is told of, and the others go on without.
+/// Starts somebody, when its turn comes.
+type Start<'a> = Box<dyn FnOnce(&mut Ports) -> Result<Peer, Failure> + 'a>;
+
+/// Starts them. Who cannot be had is told of, and the others go on without. They end in the order in which they are listed,
+/// so who started first is the last: what was started for it is there for the others, too.
 fn others(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) -> Others {
-    let version = &arguments.nfs_version;
-    let started = match arguments.protocol {
-        Spoken::Smb => vec![
-            (samba::NAME, samba::start(site, ports, stop)),
-            (ksmbd::NAME, ksmbd::start(site, ports, stop)),
-            (smb_server::NAME, smb_server::start(site, ports, stop)),
-        ],
-        Spoken::Nfs => {
-            // Who registers takes the place of whoever is named, and nobody gives it back.
-            let alone = |name| named_by_rpcbind().map_or(Ok(()), |why| Err(not_available(name, why)));
-            let (ganesha, knfsd) = (alone(ganesha::NAME), alone(knfsd::NAME));
-            // The kernel's first: an rpcbind that was started for it goes last.
-            let knfsd = knfsd.and_then(|()| knfsd::start(site, version, ports, stop));
-            let ganesha = ganesha.and_then(|()| ganesha::start(site, version, ports, stop));
-            vec![(ganesha::NAME, ganesha), (knfsd::NAME, knfsd)]
-        }
-    };
     let mut others = Others { peers: Vec::new(), absent: Vec::new() };
-    for (name, started) in started {
-        match started {
+    let is_wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
+    for (name, start) in starts(site, arguments, stop).into_iter().filter(|(name, _)| is_wanted(name)) {
+        match start(ports) {
             Ok(peer) => others.peers.push(peer),
             Err(failure) => {
                 failure.lines().for_each(problem);
@@ -199,7 +188,38 @@ fn others(site: &Site, arguments: &PeersArgs, ports: &mut Ports, stop: &Stop) ->
             }
         }
     }
+    others.peers.reverse();
+    others.absent.reverse();
     others
+}
+
+/// Who there is, in the order in which they start.
+fn starts<'a>(site: &'a Site, arguments: &'a PeersArgs, stop: &'a Stop) -> Vec<(&'static str, Start<'a>)> {
+    let (spoken, version, program) = (arguments.protocol, &arguments.nfs_version, arguments.chimera.as_deref());
+    let chimera = |way: (&'static str, &'static str)| -> (&'static str, Start<'a>) {
+        let chimera = chimera::Chimera { way, program, spoken, version };
+        (way.0, Box::new(move |ports| chimera.start(site, ports, stop)))
+    };
+    let [chimera, uring] = chimera::WAYS.map(chimera);
+    match spoken {
+        Spoken::Smb => vec![
+            uring,
+            chimera,
+            (smb_server::NAME, Box::new(|ports| smb_server::start(site, ports, stop))),
+            (ksmbd::NAME, Box::new(|ports| ksmbd::start(site, ports, stop))),
+            (samba::NAME, Box::new(|ports| samba::start(site, ports, stop))),
+        ],
+        Spoken::Nfs => {
+            // Who registers takes the place of whoever is named, and nobody gives it back.
+            let named = named_by_rpcbind();
+            let alone = move |name| named.map_or(Ok(()), |why| Err(not_available(name, why)));
+            let knfsd: Start<'a> =
+                Box::new(move |ports| alone(knfsd::NAME).and_then(|()| knfsd::start(site, version, ports, stop)));
+            let ganesha: Start<'a> =
+                Box::new(move |ports| alone(ganesha::NAME).and_then(|()| ganesha::start(site, version, ports, stop)));
+            vec![uring, chimera, (knfsd::NAME, knfsd), (ganesha::NAME, ganesha)]
+        }
+    }
 }
 
 /// Whether this machine's rpcbind names an NFS server, which is somebody else's.
