@@ -37,7 +37,7 @@ const LOOKS_BEFORE_SENDING: u32 = 4;
 const GATHERED_BYTES: usize = 64 << 10;
 /// Of requests that came in one call, after so many the replies that are ready leave, once they and their requests are that
 /// long: the peer has something to do meanwhile, and asks again before there is nothing left to do here. Not where others
-/// wait for their turn.
+/// wait for their turn, nor where no core is idle: a peer on this machine would take this one.
 const AT_A_TIME: u32 = 4;
 const AT_A_TIME_BYTES: usize = 16 << 10;
 
@@ -217,7 +217,15 @@ impl Driver {
     fn halves(&mut self) -> (&TcpStream, &mut Intake, &mut Attended, Exit<'_>) {
         let Self { stream, intake, machine, outbox, env, listed, shared, spent, is_alone, .. } = self;
         let most_bytes = shared.limits.queued_reply_bytes;
-        let exit = Exit { stream, outbox, env, listed, spent, most_bytes, early: *is_alone };
+        let exit = Exit {
+            stream,
+            outbox,
+            env,
+            listed,
+            spent,
+            most_bytes,
+            early: *is_alone && env.load.has_idle_cores(env.shard),
+        };
         (stream, intake, machine, exit)
     }
 

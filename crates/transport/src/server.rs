@@ -118,7 +118,7 @@ impl Server {
         let workers = Workers::new(workers);
         let pipes = Arc::new(Pipes::new(PIPE_BYTES, PIPES_PER_SHARD * shards.max(1)));
         let shared = Arc::new(Shared { limits, stopping: AtomicBool::new(false), stop: tokio::sync::Notify::new() });
-        let load = Arc::new(Load::new(shards.max(1)));
+        let load = Arc::new(Load::new(shards.max(1), std::thread::available_parallelism().map_or(1, usize::from)));
         let shards = (0..shards.max(1))
             .map(|index| {
                 let env = ShardEnv {
