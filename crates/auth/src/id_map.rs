@@ -37,6 +37,9 @@ pub trait SystemUsers {
 
     /// The name of a group.
     fn group_name(&self, gid: u32) -> io::Result<Option<String>>;
+
+    /// The id of a group by name, exactly as written.
+    fn group_id(&self, name: &str) -> io::Result<Option<u32>>;
 }
 
 /// The system's own users, by way of the name service: files, LDAP, whatever the machine is set up for.
@@ -69,6 +72,13 @@ impl SystemUsers for NssUsers {
 
     fn group_name(&self, gid: u32) -> io::Result<Option<String>> {
         Ok(Group::from_gid(Gid::from_raw(gid))?.map(|group| group.name))
+    }
+
+    fn group_id(&self, name: &str) -> io::Result<Option<u32>> {
+        if name.contains('\0') {
+            return Ok(None);
+        }
+        Ok(Group::from_name(name)?.map(|group| group.gid.as_raw()))
     }
 }
 
@@ -137,6 +147,10 @@ mod tests {
         fn group_name(&self, _gid: u32) -> io::Result<Option<String>> {
             Ok(None)
         }
+
+        fn group_id(&self, _name: &str) -> io::Result<Option<u32>> {
+            Ok(None)
+        }
     }
 
     #[test]
@@ -157,6 +171,10 @@ mod tests {
         assert_eq!((root.uid, root.gid), (0, 0));
         assert!(root.groups.contains(&0));
         assert_eq!(NssUsers.user_name(0).unwrap().as_deref(), Some("root"));
+        assert_eq!(NssUsers.group_name(0).unwrap().as_deref(), Some("root"));
+        assert_eq!(NssUsers.group_id("root").unwrap(), Some(0));
+        assert_eq!(NssUsers.group_id("no such group\0").unwrap(), None);
+        assert_eq!(NssUsers.group_id("no-such-group-here").unwrap(), None);
         assert_eq!(NssUsers.by_name("no such user\0").unwrap(), None);
         assert_eq!(NssUsers.by_name("no-such-user-here").unwrap(), None);
     }

@@ -47,6 +47,16 @@ impl Identities {
         self.users.users().map(|user| user.name.as_str()).find(acts)
     }
 
+    /// The uid of the database's user `name`; none for one that acts as `nobody`, who owns nothing under that name.
+    pub fn owner_called(&self, name: &str) -> Option<u32> {
+        self.of_login(name).map(|identity| identity.uid).filter(|&uid| uid != self.map.fallback().uid)
+    }
+
+    /// The other way round.
+    pub fn owner_name(&self, uid: u32) -> Option<&str> {
+        if uid == self.map.fallback().uid { None } else { self.acting_as(uid) }
+    }
+
     /// The database's users whose identities are known, with their uids.
     pub fn all(&self) -> impl Iterator<Item = (&str, u32)> {
         let uid = |name: &str| self.known.get(&name.to_lowercase()).map(|identity| identity.uid);

@@ -12,7 +12,8 @@ use arc_swap::ArcSwap;
 use auth::{NssUsers, SystemUsers};
 use localfs::LocalFs;
 use nfs_server::{
-    Config, Connection, Export, ExportOptions, HandleKey, KEY_BYTES, PathCounters, PathTotals, Server, Shard, Squash,
+    Config, Connection, Export, ExportOptions, HandleKey, IdKind, KEY_BYTES, PathCounters, PathTotals, Server, Shard,
+    Squash,
 };
 use rustix::fs::{FlockOperation, flock};
 use transport::{Accepted, MachineFactory, ShardEnv};
@@ -57,6 +58,7 @@ impl Nfs {
             hosts: state.hosts(),
             groups: Some(Arc::new(SystemGroups)),
             accounts: Some(Arc::new(Logins(smb.identities()))),
+            names: Some(Arc::new(SystemNames(smb.identities()))),
             host_name: plan.config.server.name.clone().unwrap_or_else(machine_name),
         };
         let key = HandleKey::new(&state.key);
@@ -142,6 +144,7 @@ fn settings(plan: &Plan, smb: &Smb) -> Result<Config, Failure> {
         worker_write_bytes: path.worker_write_bytes,
         lease_secs: limits.nfs_lease_seconds,
         keytab: plan.keytab.clone(),
+        owners: plan.config.server.nfs_owners.clone(),
     })
 }
 
@@ -219,6 +222,34 @@ impl nfs_server::Accounts for Logins {
             None => NssUsers.by_name(name).map_err(|error| error.to_string())?,
         };
         Ok(found.map(|identity| Cred { uid: identity.uid, gid: identity.gid, groups: identity.groups.into() }))
+    }
+}
+
+/// What owners of files are called: as the system calls them or, where it does not, as the user database does.
+struct SystemNames(Arc<ArcSwap<Identities>>);
+
+impl nfs_server::Names for SystemNames {
+    fn name_of(&self, kind: IdKind, id: u32) -> Result<Option<String>, String> {
+        let failed = |error: io::Error| format!("the name of {kind:?} {id}: {error}");
+        if kind == IdKind::Group {
+            return NssUsers.group_name(id).map_err(failed);
+        }
+        let identities = self.0.load();
+        let system = NssUsers.user_name(id).map_err(failed)?;
+        // A name that means somebody else in the database would not come back as who it was.
+        let system = system.filter(|name| identities.owner_called(name).is_none_or(|uid| uid == id));
+        Ok(system.or_else(|| identities.owner_name(id).map(str::to_owned)))
+    }
+
+    fn id_of(&self, kind: IdKind, name: &str) -> Result<Option<u32>, String> {
+        let failed = |error: io::Error| format!("{kind:?} {name:?}: {error}");
+        if kind == IdKind::Group {
+            return NssUsers.group_id(name).map_err(failed);
+        }
+        match self.0.load().owner_called(name) {
+            Some(uid) => Ok(Some(uid)),
+            None => Ok(NssUsers.by_name(name).map_err(failed)?.map(|identity| identity.uid)),
+        }
     }
 }
 

@@ -26,6 +26,29 @@ pub struct Config {
     pub lease_secs: u32,
     /// The server's keys, for Kerberos; without them nobody can come with it.
     pub keytab: Option<Arc<Keytab>>,
+    /// How NFSv4 tells owners and groups.
+    pub owners: Owners,
+}
+
+/// How NFSv4 tells owners and groups (RFC 8881 5.9). A number is always taken, a name of the domain where there is one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owners {
+    /// What stands behind the `@` of names; without it there are only numbers.
+    pub domain: Option<Arc<str>>,
+    /// Who is told names.
+    pub shown: Shown,
+}
+
+/// Who is told the names of owners; others are told their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shown {
+    /// Nobody.
+    Numbers,
+    /// Everybody.
+    Names,
+    /// Who comes with Kerberos.
+    #[default]
+    Auto,
 }
 
 /// Hosts, by address.

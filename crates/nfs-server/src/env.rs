@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vfs::{BufPool, Executor, PipePool};
 
-use crate::groups::{Accounts, Groups};
+use crate::groups::{Accounts, Groups, Names};
 use crate::store::Store;
 
 /// Time, as the server sees it.
@@ -54,6 +54,8 @@ pub struct Env {
     pub groups: Option<Arc<dyn Groups>>,
     /// Looks up those who come with Kerberos; without it they are all the anonymous user.
     pub accounts: Option<Arc<dyn Accounts>>,
+    /// Knows the names of owners for NFSv4; without it they are numbers.
+    pub names: Option<Arc<dyn Names>>,
     /// What this machine is called, for those hosts.
     pub host_name: String,
 }

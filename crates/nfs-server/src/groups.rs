@@ -28,6 +28,24 @@ pub trait Accounts: Send + Sync {
     fn account(&self, name: &str) -> Result<Option<Cred>, String>;
 }
 
+/// Of what an id is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IdKind {
+    /// A user.
+    User,
+    /// A group.
+    Group,
+}
+
+/// Names of users and groups, without a domain, as NFSv4 shows owners. Both ways may wait, for a directory service.
+pub trait Names: Send + Sync {
+    /// What a user or group is called; none for one that has no name.
+    fn name_of(&self, kind: IdKind, id: u32) -> Result<Option<String>, String>;
+
+    /// Which user or group is called so; none for a name that is not known.
+    fn id_of(&self, kind: IdKind, name: &str) -> Result<Option<u32>, String>;
+}
+
 /// What was found out lately.
 #[derive(Default)]
 pub(crate) struct Known(Mutex<HashMap<u32, Found>>);

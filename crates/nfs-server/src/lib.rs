@@ -39,11 +39,11 @@ mod server;
 mod store;
 mod tell;
 
-pub use config::{Config, Export, ExportOptions, Network, Sec, Squash};
+pub use config::{Config, Export, ExportOptions, Network, Owners, Sec, Shown, Squash};
 pub use connection::Connection;
 pub use counters::{Operation, PathCounters, PathTotals, operations};
 pub use env::{Clock, Dialer, Env, OnReply, Random, Shard};
-pub use groups::{Accounts, Groups};
+pub use groups::{Accounts, Groups, IdKind, Names};
 pub use handle::{HandleKey, KEY_BYTES};
 pub use overview::ClientInfo;
 pub use portmap::{Listening, PROGRAMS};

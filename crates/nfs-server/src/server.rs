@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::config::{Config, Export, Sec};
 use crate::gss::Gss;
 use crate::handle::{ExportId, HandleKey};
+use crate::nfs4::owners;
 use crate::nfs4::state::State;
 use crate::nlm::grants::Waiters;
 use crate::nlm::locks::Nlm;
@@ -38,6 +39,8 @@ pub struct Server {
     pub(crate) answers: Arc<Answers>,
     /// Users' groups that were looked up.
     pub(crate) groups: groups::Known,
+    /// Owners' names that were looked up.
+    pub(crate) names: owners::Known,
     /// Who has shown who it is, with Kerberos.
     pub(crate) gss: Gss,
     /// Who holds what over NFSv4.
@@ -114,6 +117,7 @@ impl Server {
             replays: Replays::default(),
             answers: Arc::default(),
             groups: groups::Known::default(),
+            names: owners::Known::default(),
             gss: Gss::new(&env),
             state,
             nlm,

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use nfs_server::{Network, Sec, Squash};
+use nfs_server::{Network, Owners, Sec, Squash};
 use smb_wire::crypto::{Cipher, SigningAlgorithm};
 use smb_wire::smb2::Dialect;
 
@@ -60,6 +60,8 @@ pub struct Server {
     pub users: Option<PathBuf>,
     /// The server's Kerberos keys, for NFS.
     pub keytab: Option<PathBuf>,
+    /// How NFSv4 tells owners and groups.
+    pub nfs_owners: Owners,
     /// The directory of what outlives the process; a place that depends on who runs the server where there is none.
     pub state: Option<PathBuf>,
     /// Oldest dialect spoken.
@@ -92,6 +94,7 @@ impl Default for Server {
             metrics_public: false,
             users: None,
             keytab: None,
+            nfs_owners: Owners::default(),
             state: None,
             min_dialect: Dialect::V2_0_2,
             max_dialect: Dialect::V3_1_1,

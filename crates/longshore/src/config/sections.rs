@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
-use nfs_server::{Sec, Squash};
+use nfs_server::{Sec, Shown, Squash};
 use smb_wire::crypto::{Cipher, SigningAlgorithm};
 use smb_wire::smb2::Dialect;
 use toml::de::DeTable;
 
 use super::table::{Found, Journal, Section};
 use super::units::{
-    congestion_control, count, count_or_auto, flag, is_share_name, listeners, mode, networks, one_of, parse_metrics,
-    patterns, size, size_or, some_of, text, word, words,
+    congestion_control, count, count_or_auto, domain, flag, is_share_name, listeners, mode, networks, one_of,
+    parse_metrics, patterns, size, size_or, some_of, text, word, words,
 };
 use super::{Config, DataPath, Encryption, Limits, Log, LogFormat, Portmapper, Problem, Server, Share};
 
@@ -44,6 +44,7 @@ const PORTMAPPER: [(&str, Portmapper); 4] = [
 ];
 const SQUASH: [(&str, Squash); 3] = [("root", Squash::Root), ("all", Squash::All), ("none", Squash::None)];
 const SEC: [(&str, Sec); 4] = [("sys", Sec::Sys), ("krb5", Sec::Krb5), ("krb5i", Sec::Krb5i), ("krb5p", Sec::Krb5p)];
+const OWNERS: [(&str, Shown); 3] = [("auto", Shown::Auto), ("numbers", Shown::Numbers), ("names", Shown::Names)];
 const FORMATS: [(&str, LogFormat); 2] = [("human", LogFormat::Human), ("json", LogFormat::Json)];
 
 /// SMB lengths are 32 bits wide, and no client asks for more than this at once.
@@ -106,6 +107,8 @@ fn server(mut section: Section<'_, '_>, server: &mut Server, directory: &Path) {
     section.set("state", &mut server.state, |v| word(v).map(|path| Some(directory.join(path))));
     section.set("users", &mut server.users, |v| word(v).map(|path| Some(directory.join(path))));
     section.set("keytab", &mut server.keytab, |v| word(v).map(|path| Some(directory.join(path))));
+    section.set("nfs_domain", &mut server.nfs_owners.domain, |v| domain(v).map(Some));
+    section.set("nfs_owners", &mut server.nfs_owners.shown, one_of(&OWNERS));
     section.set("min_dialect", &mut server.min_dialect, one_of(&DIALECTS));
     section.set("max_dialect", &mut server.max_dialect, one_of(&DIALECTS));
     section.set("signing", &mut server.signing_required, one_of(&REQUIRED));
@@ -114,6 +117,9 @@ fn server(mut section: Section<'_, '_>, server: &mut Server, directory: &Path) {
     section.set("ciphers", &mut server.ciphers, some_of(&CIPHERS));
     section.set("guest", &mut server.guest, flag);
     section.set("ntlmv1", &mut server.ntlmv1, flag);
+    if server.nfs_owners.shown == Shown::Names && server.nfs_owners.domain.is_none() {
+        section.wrong("nfs_owners", None, "needs nfs_domain beside it, as names travel with their domain");
+    }
     if server.min_dialect as u16 > server.max_dialect as u16 {
         section.wrong("min_dialect", None, "is newer than max_dialect: no client could connect");
     }

@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use nfs_server::Network;
 use smb_wire::fscc::Pattern;
@@ -20,6 +21,9 @@ pub const NFS_PORT: u16 = 2049;
 
 /// The kernel's names for congestion controls are shorter than this (TCP_CA_NAME_MAX).
 const CONGESTION_CONTROL_BYTES: usize = 16;
+
+/// DNS has no longer ones (RFC 1035 2.3.4).
+const MAX_DOMAIN_BYTES: usize = 255;
 
 /// What cannot be in a share's name (MS-FSCC 2.1.6).
 const NOT_IN_SHARE_NAMES: &str = "\"/\\[]:|<>+=;,*?";
@@ -83,6 +87,16 @@ pub(super) fn word(value: &DeValue<'_>) -> Result<String, String> {
         word if word.trim().is_empty() => Err("must not be empty".into()),
         word => Ok(word),
     }
+}
+
+/// What stands behind the `@` of owners' names.
+pub(super) fn domain(value: &DeValue<'_>) -> Result<Arc<str>, String> {
+    let domain = word(value)?;
+    let may = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if domain.len() > MAX_DOMAIN_BYTES || !domain.chars().all(may) {
+        return Err("must be a domain such as \"example.com\", without the @".into());
+    }
+    Ok(domain.into())
 }
 
 /// `true` or `false`.

@@ -46,6 +46,7 @@ impl Both {
             page_read_bytes: None,
             worker_write_bytes: 256 << 10,
             lease_secs: 90,
+            owners: nfs_server::Owners::default(),
             keytab: None,
         };
         let table = smb.server.table().clone();
@@ -59,6 +60,7 @@ impl Both {
             hosts: None,
             groups: None,
             accounts: None,
+            names: None,
             host_name: "server".into(),
         };
         let server = Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env);

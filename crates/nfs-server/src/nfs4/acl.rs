@@ -10,7 +10,7 @@ use vfs::ntacl::{PosixEntry, PosixTag, mode_entries, posix_bytes, posix_entries}
 use vfs::{Attr, Cred, FileKind, Node, SetAttr, VfsError};
 
 use super::failure::Done;
-use super::wanted::id_of;
+use crate::groups::IdKind;
 
 /// The most entries of a list that is taken: more than an extended attribute of a block holds.
 pub const MAX_ENTRIES: usize = 512;
@@ -63,8 +63,8 @@ impl Entry {
         Self { ace_type, flags, mask, who, text }
     }
 
-    /// An entry as it came; ATTRNOTSUPP for what is not kept (RFC 8881 6.2.1).
-    pub fn of(ace: &Ace<'_>) -> Done<Self> {
+    /// An entry as it came, its user or group by `id_of`; ATTRNOTSUPP for what is not kept (RFC 8881 6.2.1).
+    pub fn of(ace: &Ace<'_>, id_of: &dyn Fn(IdKind, &[u8]) -> Done<u32>) -> Done<Self> {
         let kept = matches!(ace.ace_type, AceType::Allow | AceType::Deny);
         if !kept || ace.flags.contains(AceFlags::NO_PROPAGATE_INHERIT) {
             return Err(NfsStat4::ATTRNOTSUPP.into());
@@ -73,10 +73,24 @@ impl Entry {
             b"OWNER@" => Who::Owner,
             b"GROUP@" => Who::Group,
             b"EVERYONE@" => Who::Everyone,
-            name if ace.flags.contains(AceFlags::IDENTIFIER_GROUP) => Who::NamedGroup(id_of(name)?),
-            name => Who::User(id_of(name)?),
+            name if ace.flags.contains(AceFlags::IDENTIFIER_GROUP) => Who::NamedGroup(id_of(IdKind::Group, name)?),
+            name => Who::User(id_of(IdKind::User, name)?),
         };
         Ok(Self::new(ace.ace_type, ace.flags, ace.mask, who))
+    }
+
+    /// The user or group it is for, where that has a number.
+    pub fn id(&self) -> Option<(IdKind, u32)> {
+        match self.who {
+            Who::User(id) => Some((IdKind::User, id)),
+            Who::NamedGroup(id) => Some((IdKind::Group, id)),
+            Who::Owner | Who::Group | Who::Everyone => None,
+        }
+    }
+
+    /// Calls whom it is for by a name, instead of the number.
+    pub fn call(&mut self, name: String) {
+        self.text = name.into_bytes();
     }
 
     /// As it travels.
@@ -226,13 +240,17 @@ fn allowed(entries: &[&Entry], who: &Who) -> u8 {
 mod tests {
     use super::*;
 
+    fn number(_: IdKind, text: &[u8]) -> Done<u32> {
+        crate::nfs4::owners::number(std::str::from_utf8(text).unwrap())
+    }
+
     fn posix(tag: PosixTag, perm: u8) -> PosixEntry {
         PosixEntry { tag, perm }
     }
 
     fn back(list: &[PosixEntry], directory: bool) -> Vec<PosixEntry> {
         let whole = shown(list, AceFlags::empty(), directory);
-        let taken: Vec<_> = whole.iter().map(|entry| Entry::of(&entry.wire()).unwrap()).collect();
+        let taken: Vec<_> = whole.iter().map(|entry| Entry::of(&entry.wire(), &number).unwrap()).collect();
         assert_eq!(taken, whole);
         posix_of(&taken.iter().collect::<Vec<_>>())
     }
@@ -266,11 +284,11 @@ mod tests {
     fn what_is_not_kept_is_refused() {
         let ace = |ace_type, flags, who| Ace { ace_type, flags, mask: AceMask::READ_DATA, who };
         let none = AceFlags::empty();
-        assert!(Entry::of(&ace(AceType::Allow, none, b"123")).is_ok());
-        assert_eq!(Entry::of(&ace(AceType::Audit, none, b"123")), Err(NfsStat4::ATTRNOTSUPP.into()));
+        assert!(Entry::of(&ace(AceType::Allow, none, b"123"), &number).is_ok());
+        assert_eq!(Entry::of(&ace(AceType::Audit, none, b"123"), &number), Err(NfsStat4::ATTRNOTSUPP.into()));
         let once = AceFlags::NO_PROPAGATE_INHERIT;
-        assert_eq!(Entry::of(&ace(AceType::Allow, once, b"123")), Err(NfsStat4::ATTRNOTSUPP.into()));
-        assert_eq!(Entry::of(&ace(AceType::Allow, none, b"joe@example")), Err(NfsStat4::BADOWNER.into()));
+        assert_eq!(Entry::of(&ace(AceType::Allow, once, b"123"), &number), Err(NfsStat4::ATTRNOTSUPP.into()));
+        assert_eq!(Entry::of(&ace(AceType::Allow, none, b"joe@example"), &number), Err(NfsStat4::BADOWNER.into()));
     }
 
     #[test]

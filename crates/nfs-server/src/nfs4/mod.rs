@@ -9,6 +9,7 @@ pub(crate) mod failure;
 pub(crate) mod fh;
 mod guard;
 mod ops;
+pub(crate) mod owners;
 pub(crate) mod state;
 mod table;
 mod tally;

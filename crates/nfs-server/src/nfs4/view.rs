@@ -10,7 +10,10 @@ use nfs_wire::xdr::{Bounded, List, Put, Xdr};
 use vfs::{Attr, Capabilities, FileId, FileKind, FsStat, Node, Quota, Timestamp};
 
 use super::acl;
+use super::failure::Done;
+use super::owners::Told;
 use crate::attr::MAX_FILE_BYTES;
+use crate::files::Cx;
 use crate::server::{Exported, Server};
 
 /// What every file system of Linux that has hard links takes.
@@ -96,6 +99,7 @@ pub struct View<'a> {
     supported: Bitmap,
     /// The rest is of an object of an export.
     real: Option<Real<'a>>,
+    told: Told,
 }
 
 struct Real<'a> {
@@ -128,12 +132,19 @@ impl<'a> View<'a> {
         node: Option<&'a dyn Node>,
     ) -> Self {
         let real = Some(Real { export, node, stat: OnceCell::new(), quota: OnceCell::new() });
-        Self { server, attr, handle, supported, real }
+        Self { server, attr, handle, supported, real, told: Told::default() }
     }
 
-    /// The pseudo root.
-    pub fn pseudo(server: &'a Server, minor: u32, handle: &'a [u8]) -> Self {
-        Self { server, attr: pseudo_attr(server), handle, supported: supported(minor, None), real: None }
+    /// The pseudo root, its owners told as the caller is told them.
+    pub fn pseudo(cx: &'a Cx, minor: u32, handle: &'a [u8], asked: &Bitmap) -> Done<Self> {
+        let attr = pseudo_attr(&cx.server);
+        let told = Told::of(cx, asked, &attr, None)?;
+        Ok(Self { server: &cx.server, attr, handle, supported: supported(minor, None), real: None, told })
+    }
+
+    /// The same with owners by other than their numbers.
+    pub fn telling(self, told: Told) -> Self {
+        Self { told, ..self }
     }
 
     /// Which attributes there are.
@@ -185,7 +196,14 @@ impl<'a> View<'a> {
 
     fn put_acl(&self, out: &mut (impl Put + ?Sized)) -> bool {
         let Some(node) = self.real.as_ref().and_then(|real| real.node) else { return false };
-        let whole = acl::of(node, &self.attr);
+        let own;
+        let whole = match &self.told.acl {
+            Some(told) => told,
+            None => {
+                own = acl::of(node, &self.attr);
+                &own
+            }
+        };
         let entries: Vec<_> = whole.iter().map(acl::Entry::wire).collect();
         put(&List::new(&entries), out)
     }
@@ -223,8 +241,8 @@ impl AttrSource for View<'_> {
             A::Maxwrite => put(&u64::from(self.server.settings.load().config.max_write_bytes), out),
             A::Mode => put(&a.mode, out),
             A::Numlinks => put(&a.nlink, out),
-            A::Owner => put_decimal(a.uid, out),
-            A::OwnerGroup => put_decimal(a.gid, out),
+            A::Owner => put_owner(self.told.owner.as_deref(), a.uid, out),
+            A::OwnerGroup => put_owner(self.told.group.as_deref(), a.gid, out),
             A::QuotaAvailHard => self.quota(|quota| quota.left_bytes, out),
             A::QuotaAvailSoft => self.quota(|quota| quota.left_before_warning_bytes, out),
             A::QuotaUsed => self.quota(|quota| quota.used_bytes, out),
@@ -264,6 +282,14 @@ fn open_arguments() -> OpenArguments {
 fn put<'a>(value: &impl Xdr<'a>, out: &mut (impl Put + ?Sized)) -> bool {
     value.put(out);
     true
+}
+
+/// An owner by what it is called, or else by its number.
+fn put_owner(name: Option<&str>, number: u32, out: &mut (impl Put + ?Sized)) -> bool {
+    match name {
+        Some(name) => put(&name.as_bytes(), out),
+        None => put_decimal(number, out),
+    }
 }
 
 /// A number as a string (RFC 7530 5.9): how owners are told where they are numbers.

@@ -7,9 +7,12 @@ use nfs_wire::xdr::List;
 use vfs::{Attr, Node, SetAttr, Timestamp};
 
 use super::acl;
-use super::failure::{Done, Stop};
+use super::failure::Done;
+use super::owners::id_of;
 use super::view::{writable, write_only};
 use crate::attr::MAX_FILE_BYTES;
+use crate::files::Cx;
+use crate::groups::IdKind;
 
 const NANOS: u32 = 1_000_000_000;
 const MODE_BITS: u32 = 0o7777;
@@ -28,7 +31,8 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Takes attributes apart. `supported`: what the object has; `may`: what of it this operation sets, by which an
     /// attribute that can only be read is INVAL and one that nobody has ATTRNOTSUPP (RFC 8881 5.5, 18.30.4).
-    pub fn of(given: &Fattr<'_>, supported: &Bitmap, may: &Bitmap) -> Done<Self> {
+    /// WouldBlock where a name is to be looked up and nothing may wait.
+    pub fn of(cx: &Cx, given: &Fattr<'_>, supported: &Bitmap, may: &Bitmap) -> Done<Self> {
         let mask = given.mask;
         if mask.is_beyond() || !mask.minus(&supported.or(&write_only().and(supported))).is_empty() {
             return Err(NfsStat4::ATTRNOTSUPP.into());
@@ -37,21 +41,22 @@ impl Wanted {
             return Err(NfsStat4::INVAL.into());
         }
         let attrs = given.attrs()?;
+        let id_of = |kind, text: &[u8]| id_of(cx, kind, text);
         let set = SetAttr {
             mode: mode(attrs.mode, attrs.mode_umask)?,
-            uid: attrs.owner.map(id_of).transpose()?,
-            gid: attrs.owner_group.map(id_of).transpose()?,
+            uid: attrs.owner.map(|text| id_of(IdKind::User, text)).transpose()?,
+            gid: attrs.owner_group.map(|text| id_of(IdKind::Group, text)).transpose()?,
             len_bytes: attrs.size.map(size).transpose()?,
             accessed: attrs.time_access_set.as_ref().map(set_time).transpose()?,
             modified: attrs.time_modify_set.as_ref().map(set_time).transpose()?,
         };
-        let acl = attrs.acl.map(entries).transpose()?;
+        let acl = attrs.acl.map(|given| entries(given, &id_of)).transpose()?;
         Ok(Self { set, acl, mask })
     }
 
     /// The same for what SETATTR sets; a umask is for what is made only (RFC 8275 4).
-    pub fn settable(given: &Fattr<'_>, supported: &Bitmap) -> Done<Self> {
-        Self::of(given, supported, &writable(supported).without(A::ModeUmask as u32))
+    pub fn settable(cx: &Cx, given: &Fattr<'_>, supported: &Bitmap) -> Done<Self> {
+        Self::of(cx, given, supported, &writable(supported).without(A::ModeUmask as u32))
     }
 
     /// Whether nothing is to be set besides the length.
@@ -98,22 +103,6 @@ fn size(size: u64) -> Done<u64> {
     if size > MAX_FILE_BYTES { Err(NfsStat4::FBIG.into()) } else { Ok(size) }
 }
 
-/// A user or group by its number, which is what AUTH_SYS knows (RFC 8881 5.9); there are no other names here.
-pub fn id_of(text: &[u8]) -> Done<u32> {
-    if text.is_empty() {
-        return Err(NfsStat4::INVAL.into());
-    }
-    let number = std::str::from_utf8(text).map_err(|_| Stop::Status(NfsStat4::INVAL))?;
-    let digits = number.split('@').next().unwrap_or_default();
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(NfsStat4::BADOWNER.into());
-    }
-    match digits.parse() {
-        Ok(u32::MAX) | Err(_) => Err(NfsStat4::BADOWNER.into()),
-        Ok(id) => Ok(id),
-    }
-}
-
 fn set_time(wanted: &SetTime) -> Done<vfs::SetTime> {
     match wanted {
         SetTime::Server => Ok(vfs::SetTime::Now),
@@ -124,11 +113,11 @@ fn set_time(wanted: &SetTime) -> Done<vfs::SetTime> {
     }
 }
 
-fn entries(given: List<'_, Ace<'_>>) -> Done<Vec<acl::Entry>> {
+fn entries(given: List<'_, Ace<'_>>, id_of: &dyn Fn(IdKind, &[u8]) -> Done<u32>) -> Done<Vec<acl::Entry>> {
     if given.len() > acl::MAX_ENTRIES {
         return Err(NfsStat4::NOSPC.into());
     }
-    given.iter().map(|ace| acl::Entry::of(&ace)).collect()
+    given.iter().map(|ace| acl::Entry::of(&ace, id_of)).collect()
 }
 
 /// Which attributes an operation may name that makes something: those SETATTR takes, and no length but of a file.

@@ -23,7 +23,7 @@ fn only(sec: &[Sec]) -> World {
     world(|options: &mut ExportOptions| options.sec = sec)
 }
 
-fn v4(kerberos: &mut Kerberos, ops: &[Op<'_>]) -> Results {
+pub fn v4(kerberos: &mut Kerberos, ops: &[Op<'_>]) -> Results {
     let mut args = Vec::new();
     let mut call = CompoundCall::begin(b"tag", 0, &mut args);
     ops.iter().for_each(|op| call.op(op, &mut args));

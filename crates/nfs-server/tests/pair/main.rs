@@ -11,6 +11,7 @@ mod gss_exports;
 mod hostile;
 mod locks;
 mod names;
+mod owners;
 mod v4;
 mod v4_files;
 mod v4_locks;

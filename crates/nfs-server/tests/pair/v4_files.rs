@@ -32,7 +32,7 @@ impl Client {
         }
     }
 
-    fn set4(&mut self, file: &[u8], wanted: &Attrs<'_>) -> NfsStat4 {
+    pub fn set4(&mut self, file: &[u8], wanted: &Attrs<'_>) -> NfsStat4 {
         let values = wanted.to_values();
         let attributes = Fattr { mask: wanted.mask(), values: &values };
         let results = self.v4(&[Op::Putfh(Bounded(file)), Op::Setattr(SetattrArgs { stateid: ANONYMOUS, attributes })]);

@@ -9,8 +9,8 @@ use std::task::{Context, Waker};
 use auth::krb5::Keytab;
 use coherence::Table;
 use nfs_server::{
-    Accounts, Clock, Config, Connection, Dialer, Env, Export, ExportOptions, HandleKey, Network, OnReply, PathCounters,
-    Server, Shard, Squash, Store, StoreChange, StoreError,
+    Accounts, Clock, Config, Connection, Dialer, Env, Export, ExportOptions, HandleKey, Names, Network, OnReply,
+    Owners, PathCounters, Server, Shard, Squash, Store, StoreChange, StoreError,
 };
 use nfs_wire::NfsStat3;
 use nfs_wire::mount::MountResult;
@@ -55,6 +55,9 @@ pub struct World {
     /// What happens between the next job and its caller's going on.
     pub after_job: AfterJob,
 }
+
+/// How owners are told, and what they are called.
+pub type Naming = (Owners, Option<Arc<dyn Names>>);
 
 /// Keys, and accounts.
 pub type Kerberos = (Option<Arc<Keytab>>, Option<Arc<dyn Accounts>>);
@@ -128,11 +131,16 @@ impl World {
 
     /// With keys, and the accounts of those who come with Kerberos.
     pub fn with_kerberos(kerberos: Kerberos, change: impl FnOnce(&mut ExportOptions)) -> Self {
+        Self::with_people(kerberos, Naming::default(), change)
+    }
+
+    /// With names of owners besides.
+    pub fn with_people(kerberos: Kerberos, naming: Naming, change: impl FnOnce(&mut ExportOptions)) -> Self {
         let clock = ManualClock::at_secs(1_700_000_000);
         let fs = MemFs::new(Arc::clone(&clock));
         let table = Table::new();
         let (dialer, store, hosts): (Arc<Dialled>, Arc<Records>, Arc<Records>) = Default::default();
-        let server = Self::server(&fs, &table, &clock, change, (&dialer, &store, &hosts), 1, kerberos);
+        let server = Self::server(&fs, &table, &clock, change, (&dialer, &store, &hosts), 1, (kerberos, naming));
         let (counters, jobs, after_job) = Default::default();
         Self { server, fs, table, clock, counters, dialer, store, hosts, jobs, after_job }
     }
@@ -140,7 +148,8 @@ impl World {
     /// The server of another run: the same key, other chance.
     pub fn restart(&mut self) {
         let seams = (&self.dialer, &self.store, &self.hosts);
-        self.server = Self::server(&self.fs, &self.table, &self.clock, |_| {}, seams, 2, (None, None));
+        self.server =
+            Self::server(&self.fs, &self.table, &self.clock, |_| {}, seams, 2, ((None, None), Naming::default()));
     }
 
     /// The same in another process, which does not know the claims of the one before.
@@ -156,7 +165,7 @@ impl World {
         change: impl FnOnce(&mut ExportOptions),
         (dialer, store, hosts): (&Arc<Dialled>, &Arc<Records>, &Arc<Records>),
         chance: u8,
-        (keytab, accounts): Kerberos,
+        ((keytab, accounts), (owners, names)): (Kerberos, Naming),
     ) -> Arc<Server> {
         let mut options = ExportOptions { squash: Squash::None, ..ExportOptions::default() };
         change(&mut options);
@@ -169,6 +178,7 @@ impl World {
             worker_write_bytes: 256 << 10,
             lease_secs: 90,
             keytab,
+            owners,
         };
         let env = Env {
             clock: Arc::new(TestClock(Arc::clone(clock))),
@@ -178,6 +188,7 @@ impl World {
             hosts: Some(Arc::clone(hosts) as _),
             groups: Some(Arc::new(ManyGroups)),
             accounts,
+            names,
             host_name: "server".into(),
         };
         Server::new(config, HandleKey::new(&[3; 32]), table.clone(), env)

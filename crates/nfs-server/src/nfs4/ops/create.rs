@@ -28,7 +28,7 @@ pub fn create(c: &mut Compound, args: &CreateArgs<'_>, out: &mut ReplyWriter) ->
     }
     let name = Name::new(args.name)?;
     let supported = view::supported(c.minor, fh.target().map(|target| &*target.object.export));
-    let wanted = Wanted::of(&args.attributes, &supported, &creatable(&supported))?;
+    let wanted = Wanted::of(&c.cx, &args.attributes, &supported, &creatable(&supported))?;
     c.must_wait()?;
     let changed = Changed::begin(c, fh)?;
     guard::children(c, changed.attr.id);

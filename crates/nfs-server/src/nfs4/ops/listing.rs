@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nfs_wire::nfs4::{Attr as A, AttrSource, Bitmap, DirWriter, NfsStat4, ReaddirArgs};
 use nfs_wire::xdr::{Put, Xdr};
-use vfs::{Access, Name, Node, Path, Wait};
+use vfs::{Access, Attr, Name, Node, Path, Wait};
 
 use super::object::is_readable;
 use crate::files::Target;
@@ -13,6 +13,7 @@ use crate::nfs3::LOOK;
 use crate::nfs4::compound::Compound;
 use crate::nfs4::failure::{Answer, Done, Stop};
 use crate::nfs4::fh::{Fh, attr_of, root_of};
+use crate::nfs4::owners::{Told, Unknown};
 use crate::nfs4::view::{OF_QUOTAS, View, entry_fileid, supported};
 use crate::reply::ReplyWriter;
 use crate::server::Exported;
@@ -48,12 +49,14 @@ pub fn readdir(c: &mut Compound, args: &ReaddirArgs, out: &mut ReplyWriter) -> A
     if !may_go_in_place(fh, args, most) {
         c.must_wait()?;
     }
-    let mut list =
-        Listing { c, args, writer: DirWriter::begin(VERIFIER, args.dir_count_bytes, most, out), failed: None };
-    let eof = match fh {
-        Fh::Pseudo => list.exports(out),
-        Fh::Real(dir) => list.entries(dir, out)?,
-    };
+    let at = out.len();
+    let mut whole = Listing::of(c, args, fh, most, out)?;
+    // A directory service is asked while no directory is held, and then the entries are written again.
+    if whole.0.unknown.look_up(&c.cx)? {
+        out.truncate(at);
+        whole = Listing::of(c, args, fh, most, out)?;
+    }
+    let (list, eof) = whole;
     match list.failed {
         Some(stop) => Err(stop),
         None => Ok(list.writer.end(eof, out)),
@@ -78,6 +81,27 @@ struct Listing<'a> {
     writer: DirWriter,
     /// An entry's attributes cannot be had, and the client does not ask for the reason with the entry.
     failed: Option<Stop>,
+    /// Owners who were not known, and are in it by their numbers.
+    unknown: Unknown,
+}
+
+impl<'a> Listing<'a> {
+    /// The entries that fit, and whether they are the last.
+    fn of(
+        c: &'a Compound,
+        args: &'a ReaddirArgs,
+        fh: &Fh,
+        most_bytes: usize,
+        out: &mut ReplyWriter,
+    ) -> Done<(Self, bool)> {
+        let writer = DirWriter::begin(VERIFIER, args.dir_count_bytes, most_bytes, out);
+        let mut list = Self { c, args, writer, failed: None, unknown: Unknown::default() };
+        let eof = match fh {
+            Fh::Pseudo => list.exports(out),
+            Fh::Real(dir) => list.entries(dir, out)?,
+        };
+        Ok((list, eof))
+    }
 }
 
 impl Listing<'_> {
@@ -101,7 +125,11 @@ impl Listing<'_> {
         match &root {
             Ok((attr, root)) => {
                 let (node, handle) = (&*root.object.node, &root.object.handle);
-                let view = View::of(&self.c.cx.server, self.c.minor, export, *attr, handle, Some(node));
+                let told = match self.told(attr, Some(node)) {
+                    Ok(told) => told,
+                    Err(stop) => return self.without(name, cookie, entry_fileid(export), stop, out),
+                };
+                let view = View::of(&self.c.cx.server, self.c.minor, export, *attr, handle, Some(node)).telling(told);
                 self.writer.entry(cookie, name, &self.args.request, &view, out)
             }
             Err(stop) => self.without(name, cookie, entry_fileid(export), *stop, out),
@@ -157,8 +185,13 @@ impl Listing<'_> {
             (export.backend.attr_at(&dir.cred, &*dir.object.node, &path, Wait::Allowed)?, Vec::new())
         };
         let node = self.node_for_acl(dir, name)?;
-        let view = View::with(&self.c.cx.server, supported, export, attr, &handle, node.as_deref());
+        let told = self.told(&attr, node.as_deref())?;
+        let view = View::with(&self.c.cx.server, supported, export, attr, &handle, node.as_deref()).telling(told);
         Ok(self.writer.entry(cookie, name.as_bytes(), &self.args.request, &view, out))
+    }
+
+    fn told(&mut self, attr: &Attr, node: Option<&dyn Node>) -> Done<Told> {
+        Told::as_far_as_known(&self.c.cx, &self.args.request, attr, node, &mut self.unknown)
     }
 
     fn node_for_acl(&self, dir: &Target, name: Name<'_>) -> Done<Option<Arc<dyn Node>>> {

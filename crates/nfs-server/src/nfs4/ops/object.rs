@@ -12,6 +12,7 @@ use crate::nfs4::compound::Compound;
 use crate::nfs4::failure::{Answer, Done, Stop, answer, answer_with};
 use crate::nfs4::fh::{Fh, attr_of};
 use crate::nfs4::guard;
+use crate::nfs4::owners::Told;
 use crate::nfs4::view::{self, View};
 use crate::nfs4::wanted::Wanted;
 use crate::reply::ReplyWriter;
@@ -25,7 +26,7 @@ fn with_view<R>(c: &Compound, asked: &Bitmap, work: impl FnOnce(&View<'_>) -> R)
     let fh = c.current()?;
     let handle = fh.handle(&c.cx.server)?;
     match fh {
-        Fh::Pseudo => Ok(work(&View::pseudo(&c.cx.server, c.minor, &handle))),
+        Fh::Pseudo => Ok(work(&View::pseudo(&c.cx, c.minor, &handle, asked)?)),
         Fh::Real(target) => {
             let mut attr = guard::attr(c, target)?;
             if !asked.and(&Bitmap::of(OF_THE_DATA)).is_empty() {
@@ -36,8 +37,9 @@ fn with_view<R>(c: &Compound, asked: &Bitmap, work: impl FnOnce(&View<'_>) -> R)
             if asks_quotas && object.export.backend.capabilities().contains(Capabilities::QUOTA) {
                 c.must_wait()?;
             }
-            let view = View::of(&c.cx.server, c.minor, &object.export, attr, &handle, Some(&*object.node));
-            Ok(work(&view))
+            let node = Some(&*object.node);
+            let told = Told::of(&c.cx, asked, &attr, node)?;
+            Ok(work(&View::of(&c.cx.server, c.minor, &object.export, attr, &handle, node).telling(told)))
         }
     }
 }
@@ -94,7 +96,7 @@ pub fn setattr(c: &mut Compound, args: &SetattrArgs<'_>, out: &mut ReplyWriter) 
 fn set(c: &Compound, args: &SetattrArgs<'_>, attrs_set: &mut Bitmap) -> Done<()> {
     let target = c.target_or(NfsStat4::ROFS)?;
     let supported = view::supported(c.minor, Some(&*target.object.export));
-    let mut wanted = Wanted::settable(&args.attributes, &supported)?;
+    let mut wanted = Wanted::settable(&c.cx, &args.attributes, &supported)?;
     c.must_wait()?;
     guard::may_change(target)?;
     let attr = guard::attr(c, target)?;

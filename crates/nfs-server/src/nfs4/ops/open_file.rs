@@ -132,16 +132,16 @@ fn make(c: &Compound, dir: &Target, dir_attr: &Attr, name: Name<'_>, how: &OpenH
     match how {
         OpenHow::NoCreate => existing(c, dir, name),
         OpenHow::Unchecked(given) => {
-            let wanted = Wanted::of(given, &supported, &view::writable(&supported))?;
+            let wanted = Wanted::of(&c.cx, given, &supported, &view::writable(&supported))?;
             unchecked(c, dir, name, &wanted)
         }
         OpenHow::Guarded(given) => {
-            let wanted = Wanted::of(given, &supported, &view::writable(&supported))?;
+            let wanted = Wanted::of(&c.cx, given, &supported, &view::writable(&supported))?;
             new_file(c, dir, name, &wanted)
         }
         OpenHow::Exclusive(verifier) => exclusive(c, dir, name, *verifier, Wanted::default()),
         OpenHow::Exclusive41(verifier, given) => {
-            let wanted = Wanted::of(given, &supported, &view::writable_exclusive(&supported))?;
+            let wanted = Wanted::of(&c.cx, given, &supported, &view::writable_exclusive(&supported))?;
             exclusive(c, dir, name, *verifier, wanted)
         }
     }
@@ -168,7 +168,7 @@ fn unchecked(c: &Compound, dir: &Target, name: Name<'_>, wanted: &Wanted) -> Don
 
 fn cuts(c: &Compound, target: &Target, given: &Fattr<'_>) -> Done<bool> {
     let supported = view::supported(c.minor, Some(&target.object.export));
-    let wanted = Wanted::of(given, &supported, &view::writable(&supported))?;
+    let wanted = Wanted::of(&c.cx, given, &supported, &view::writable(&supported))?;
     Ok(wanted.set.len_bytes == Some(0))
 }
 
