@@ -47,8 +47,12 @@ impl Identities {
         self.users.users().map(|user| user.name.as_str()).find(acts)
     }
 
-    /// The uid of the database's user `name`; none for one that acts as `nobody`, who owns nothing under that name.
+    /// The uid of the database's user `name`, without a domain; none for one that acts as `nobody`, who owns nothing under
+    /// that name.
     pub fn owner_called(&self, name: &str) -> Option<u32> {
+        if name.contains(['@', '\\']) {
+            return None;
+        }
         self.of_login(name).map(|identity| identity.uid).filter(|&uid| uid != self.map.fallback().uid)
     }
 

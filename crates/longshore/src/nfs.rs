@@ -381,7 +381,38 @@ fn lock(path: &Path) -> Option<std::fs::File> {
 
 #[cfg(test)]
 mod tests {
+    use auth::{NtHash, UserDb};
+    use nfs_server::Names;
+
     use super::*;
+
+    #[test]
+    fn what_owners_are_called_leads_back_to_them() {
+        let mut db = UserDb::default();
+        for (name, uid) in [("mapped", Some(4_000_123)), ("daemon", Some(4_000_124)), ("no-such-user-here", None)] {
+            db.add(name, uid, NtHash::of_password("x")).unwrap();
+        }
+        let names = SystemNames(Arc::new(ArcSwap::from_pointee(Identities::of(Arc::new(db)))));
+        let name_of = |kind, id| names.name_of(kind, id).unwrap();
+        let id_of = |kind, name| names.id_of(kind, name).unwrap();
+        for (kind, id, name) in [
+            (IdKind::User, 0, "root"),
+            (IdKind::Group, 0, "root"),
+            (IdKind::User, 4_000_123, "mapped"),
+            (IdKind::User, 4_000_124, "daemon"),
+        ] {
+            assert_eq!(name_of(kind, id).as_deref(), Some(name));
+            assert_eq!(id_of(kind, name), Some(id), "{name}");
+        }
+        let daemon = NssUsers.by_name("daemon").unwrap().unwrap().uid;
+        assert_eq!(name_of(IdKind::User, daemon), None, "the name is somebody else's here");
+        assert_ne!(name_of(IdKind::User, 65534).as_deref(), Some("no-such-user-here"), "who is only let in as nobody");
+        for name in ["no-such-user-here", "DOMAIN\\mapped", "mapped@domain", "ma\0pped", ""] {
+            assert_eq!(id_of(IdKind::User, name), None, "{name:?}");
+            assert_eq!(id_of(IdKind::Group, name), None, "{name:?}");
+        }
+        assert_eq!((name_of(IdKind::User, 4_000_125), name_of(IdKind::Group, 4_000_123)), (None, None));
+    }
 
     #[test]
     fn the_key_is_made_once_and_kept_to_oneself() {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use nfs_server::Shown;
+
 use super::*;
 
 const EXAMPLE: &str = include_str!("../../../../longshore.example.toml");
@@ -75,6 +77,8 @@ fn values_are_taken() {
     assert_eq!((config.data_path.busy_poll_us, config.data_path.no_delay), (Some(50), false));
     assert!(!config.data_path.await_large_requests);
     assert!(!config.data_path.gather_requests && config.data_path.join_pages_below_bytes.is_none());
+    let owners = parse("[server]\nnfs_owners = \"names\"\nnfs_domain = \"example.com\"").unwrap().server.nfs_owners;
+    assert_eq!((owners.domain.as_deref(), owners.shown), (Some("example.com"), Shown::Names));
     let share = &config.shares[0];
     assert_eq!((share.name.as_str(), share.path.as_path()), ("My Docs", Path::new("/etc/longshore/docs")));
     assert_eq!((share.create_mask, share.directory_mask), (0o640, 0o750));
@@ -103,6 +107,10 @@ fn wrong_values_say_what_to_write() {
         ("[server]\nciphers = [\"aes-128-gcm\", \"AES-128-GCM\"]", "same word twice"),
         ("[server]\nguest = \"yes\"", "2: server.guest: must be true or false, not a string"),
         ("[server]\nmin_dialect = \"3.0\"\nmax_dialect = \"2.1\"", "2: server.min_dialect: is newer"),
+        ("[server]\nnfs_owners = \"names\"", "2: server.nfs_owners: needs nfs_domain"),
+        ("[server]\nnfs_owners = \"name\"", "did you mean \"names\"?"),
+        ("[server]\nnfs_domain = \"@example.com\"", "2: server.nfs_domain: must be a domain such as"),
+        ("[server]\nnfs_domain = \"\"", "must not be empty"),
         ("[limits]\nconnections = 0", "out of range"),
         ("[limits]\ncredits = 70000", "70000 is out of range"),
         ("[limits]\nmax_read_bytes = \"1KiB\"", "out of range: from 65536 to 8388608 bytes"),

@@ -1,7 +1,7 @@
 //! Owners, groups and whom entries of ACLs are for, by number and by name (RFC 7530 5.9, RFC 8881 5.9).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nfs_server::{IdKind, Names, Owners, Sec, Shown};
@@ -10,6 +10,8 @@ use nfs_wire::nfs4::attr::{Ace, AceFlags, AceMask, AceType};
 use nfs_wire::nfs4::{Attr, Attrs, Bitmap, CreateArgs, CreateType, Fattr, NfsStat4, Op, OpResult, ReaddirArgs};
 use nfs_wire::rpc::GssService;
 use nfs_wire::xdr::{Bounded, List};
+
+use vfs::VfsError;
 
 use super::compounds::Results;
 use super::gss::{People, keytab};
@@ -24,6 +26,8 @@ const OWNERS: &[Attr] = &[Attr::Owner, Attr::OwnerGroup];
 struct Directory {
     asked: AtomicUsize,
     down: AtomicBool,
+    /// What happens when it is asked next.
+    when_asked: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 const USERS: [(&str, u32); 4] = [("anna", UID), ("bert", 1001), ("0815", 1002), ("eve@elsewhere", 1003)];
@@ -32,6 +36,7 @@ const GROUPS: [(&str, u32); 2] = [("staff", UID), ("readers", 1001)];
 impl Directory {
     fn of(&self, kind: IdKind) -> Result<&'static [(&'static str, u32)], String> {
         self.asked.fetch_add(1, Relaxed);
+        self.when_asked.lock().unwrap().take().into_iter().for_each(|happens| happens());
         if self.down.load(Relaxed) {
             return Err("down".into());
         }
@@ -262,6 +267,12 @@ fn names_are_looked_up_on_a_worker_and_kept() {
     assert_eq!(by_owner(&mut client, &file, "1000"), NfsStat4::OK, "a number needs nobody to be asked");
     directory.down.store(false, Relaxed);
     assert_eq!(by_owner(&mut client, &file, "anna@test"), NfsStat4::OK);
+    asked();
+    let mut root = world.connect_from("127.0.0.1:701", 0);
+    assert_eq!(by_owner(&mut root, &file, "bert@test"), NfsStat4::DELAY);
+    assert_eq!(asked(), 0, "who did not answer is not asked again at once");
+    world.clock.advance(Duration::from_secs(10));
+    assert_eq!(by_owner(&mut root, &file, "bert@test"), NfsStat4::OK);
 }
 
 #[test]
@@ -273,7 +284,6 @@ fn a_listing_tells_the_names_of_entries() {
         let file = root.make(&top, &format!("file-{number}"));
         assert_eq!(by_owner(&mut root, &file, &(UID + number % 2).to_string()), NfsStat4::OK);
     }
-    directory.asked.store(0, Relaxed);
     let args = ReaddirArgs {
         cookie: 0,
         cookie_verifier: [0; 8],
@@ -281,12 +291,19 @@ fn a_listing_tells_the_names_of_entries() {
         max_count_bytes: 32768,
         request: Bitmap::of(OWNERS),
     };
-    let results = root.v4(&[Op::Putfh(Bounded(&top)), Op::Readdir(args)]);
+    let list = |client: &mut Client| client.v4(&[Op::Putfh(Bounded(&top)), Op::Readdir(args)]);
+    // Nobody waits for a directory service in the middle of a listing: it goes through the directory again afterwards.
+    let fs = Arc::clone(&world.fs);
+    let fails = Box::new(move || fs.fail_next(vfs::memfs::Op::ReadDir, VfsError::Io(5)));
+    *directory.when_asked.lock().unwrap() = Some(fails);
+    assert_eq!(list(&mut root).status(), NfsStat4::IO);
+    // Two users and root's group.
+    assert_eq!(directory.asked.load(Relaxed), 3);
+    let results = list(&mut root);
     let OpResult::Readdir(Ok(listed)) = results.last() else { panic!("{:?}", results.status()) };
     let owner = |entry: nfs_wire::nfs4::DirEntry<'_>| entry.attributes.attrs().unwrap().owner.unwrap().to_vec();
     let shown: Vec<_> = listed.entries.into_iter().map(owner).collect();
     let count = |name: &[u8]| shown.iter().filter(|owner| *owner == name).count();
     assert_eq!((count(b"anna@test"), count(b"bert@test"), shown.len()), (10, 10, 20));
-    // Two users and root's group.
-    assert_eq!(directory.asked.load(Relaxed), 3);
+    assert_eq!(directory.asked.load(Relaxed), 3, "who is known is not asked for");
 }
