@@ -192,7 +192,7 @@ fn domain_shown(cx: &Cx) -> Option<Arc<str>> {
         // Who says by number who it is, is told so too; Kerberos knows people by their names.
         Shown::Auto => cx.caller.sec != Sec::Sys,
     };
-    owners.domain.clone().filter(|_| names)
+    if names { owners.domain.clone() } else { None }
 }
 
 /// What somebody is called; none for a number.
